@@ -40,6 +40,7 @@ mod segments;
 mod senders;
 mod spread;
 mod startup;
+mod tls;
 mod trace;
 mod under_ingest;
 
@@ -96,6 +97,8 @@ enum BenchCommand {
     Startup(startup::StartupArgs),
     /// Cost of thousands of idle connections
     IdleConnections(idle::IdleArgs),
+    /// Cost of TLS
+    Tls(tls::TlsArgs),
     /// Draw a rate log of `bucksaw generate`
     Plot(rate_plot::PlotArgs),
 }
@@ -125,6 +128,7 @@ fn main() -> anyhow::Result<()> {
         BenchCommand::Memory(args) => memory::run(&args, &context),
         BenchCommand::Startup(args) => startup::run(&args, &context),
         BenchCommand::IdleConnections(args) => idle::run(&args, &context),
+        BenchCommand::Tls(args) => tls::run(&args, &context),
         BenchCommand::Plot(args) => rate_plot::run(&args),
     }
 }

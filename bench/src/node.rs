@@ -40,6 +40,19 @@ pub(crate) struct BenchNode {
 impl BenchNode {
     /// Starts a node on free ports and waits until it is ready.
     pub(crate) fn start(bucksaw: &Path, dir: &Path, more: &[&str]) -> anyhow::Result<Self> {
+        Self::start_until(bucksaw, dir, more, |addresses| {
+            let get = |address: &String| anyhow::Ok(http_client(address)?.get("/-/ready")?.status);
+            addresses.get("http").is_some_and(|address| get(address).is_ok_and(|status| status == 200))
+        })
+    }
+
+    /// The same for a node whose readiness is found out by `is_ready` from its addresses.
+    pub(crate) fn start_until(
+        bucksaw: &Path,
+        dir: &Path,
+        more: &[&str],
+        is_ready: impl Fn(&BTreeMap<String, String>) -> bool,
+    ) -> anyhow::Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let addresses = dir.join("addresses.json");
         if addresses.exists() {
@@ -68,10 +81,7 @@ impl BenchNode {
             }
             Ok(fs::read(&addresses).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()))
         })?;
-        wait::until("the node being ready", every, READY_MAX, || {
-            let response = node.http().and_then(|mut client| Ok(client.get("/-/ready")?));
-            Ok(response.ok().filter(|response| response.status == 200))
-        })?;
+        wait::until("the node being ready", every, READY_MAX, || Ok(is_ready(&node.addresses).then_some(())))?;
         node.ready_after = started.elapsed();
         node.ready_cpu = process::cpu_seconds(node.pid())?;
         Ok(node)

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::args::{QueryArgs, ServeArgs, SummaryArgs, TailArgs};
+use crate::certs::CertsArgs;
 use crate::completions::CompletionsArgs;
 use crate::config::ConfigArgs;
 use crate::context::ContextArgs;
@@ -20,10 +21,11 @@ use crate::import::ImportArgs;
 use crate::layers::{Layer, Layers};
 use crate::man::ManArgs;
 use crate::status::StatusArgs;
+use crate::token::TokenArgs;
 use crate::verify::VerifyArgs;
 use crate::{
-    completions, config, context, export, fields, forget, forward, generate, histogram, import, labels, man, query,
-    serve, status, tail, verify,
+    certs, completions, config, context, export, fields, forget, forward, generate, histogram, import, labels, man,
+    query, serve, status, tail, token, verify,
 };
 
 /// Widest help, in columns.
@@ -72,6 +74,8 @@ enum Command {
     Status(StatusArgs),
     Forget(ForgetArgs),
     Verify(VerifyArgs),
+    Token(TokenArgs),
+    Certs(CertsArgs),
     Config(ConfigArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
@@ -134,6 +138,8 @@ impl Command {
             Self::Status(args) => status::run(args),
             Self::Forget(args) => forget::run(&args),
             Self::Verify(args) => verify::run(args),
+            Self::Token(args) => token::run(args),
+            Self::Certs(args) => certs::run(&args),
             Self::Config(args) => config::run(args, &layers),
             Self::Completions(args) => completions::run(args, layers.tree),
             Self::Man(args) => man::run(args, layers.tree),

@@ -53,7 +53,7 @@ pub(crate) fn run(args: &ContextArgs) -> anyhow::Result<Exit> {
     let (before, after) =
         (args.before_context.unwrap_or(args.context_records), args.after_context.unwrap_or(args.context_records));
     let path = context_path(&args.id.to_string(), before, after);
-    let answer = node_client::runtime()?.block_on(async { NodeClient::new(&args.node).get(&path).await })?;
+    let answer = node_client::runtime()?.block_on(async { NodeClient::new(&args.node)?.get(&path).await })?;
     let context = RecordContext::parse(&answer)?;
     let mut out = Out::coloured(args.display.color)?;
     if args.output == OutputFormat::Json {

@@ -25,6 +25,6 @@ pub(crate) struct ForgetArgs {
 pub(crate) fn run(args: &ForgetArgs) -> anyhow::Result<Exit> {
     interrupt::exit_on_interrupt()?;
     let path = node_client::path("/api/v1/forget", &[("node", &args.id)]);
-    node_client::runtime()?.block_on(async { NodeClient::new(&args.node).post(&path).await })?;
+    node_client::runtime()?.block_on(async { NodeClient::new(&args.node)?.post(&path).await })?;
     Ok(Exit::Done)
 }

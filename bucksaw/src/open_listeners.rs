@@ -1,4 +1,5 @@
-//! Listeners that other machines can reach and that do not authenticate clients: refused unless the user accepts the risk.
+//! Listeners that other machines can reach and that do not authenticate clients, or do not encrypt what authenticates them:
+//! refused unless the user accepts the risk.
 
 use std::net::SocketAddr;
 
@@ -6,7 +7,7 @@ use tracing::warn;
 
 use crate::failure::UsageError;
 
-/// A listener that other machines can reach and that does not authenticate clients.
+/// A listener that other machines can reach, and that lacks authentication or encryption.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OpenListener {
     /// The name in `addresses.json` and metrics.
@@ -25,11 +26,39 @@ impl OpenListener {
     }
 }
 
+/// What the open listeners of a process lack, and what the user can do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lacking {
+    /// A node has no auth file.
+    Authentication,
+    /// A node has one, and does not encrypt: tokens can be read on their way.
+    Encryption,
+    /// An agent authenticates no clients.
+    AgentAuthentication,
+}
+
+impl Lacking {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Authentication | Self::AgentAuthentication => "authentication",
+            Self::Encryption => "encryption",
+        }
+    }
+
+    const fn advice(self) -> &'static str {
+        match self {
+            Self::Authentication => "give --auth-file and --tls-cert, or ",
+            Self::Encryption => "give --tls-cert and --tls-key, or ",
+            Self::AgentAuthentication => "",
+        }
+    }
+}
+
 /// Refuses to start with open listeners, unless `--insecure-listen` accepts them; then warns of each.
 ///
 /// # Errors
 /// Names the listeners and what to do instead.
-pub(crate) fn check(open: &[OpenListener], is_accepted: bool) -> Result<(), UsageError> {
+pub(crate) fn check(open: &[OpenListener], is_accepted: bool, lacking: Lacking) -> Result<(), UsageError> {
     if open.is_empty() {
         return Ok(());
     }
@@ -38,7 +67,8 @@ pub(crate) fn check(open: &[OpenListener], is_accepted: bool) -> Result<(), Usag
             warn!(
                 listener = name,
                 %address,
-                "other machines can reach this listener, and it does not authenticate clients: each of them can {allows}"
+                "other machines can reach this listener without {}: each of them can {allows}",
+                lacking.name()
             );
         }
         return Ok(());
@@ -51,10 +81,12 @@ pub(crate) fn check(open: &[OpenListener], is_accepted: bool) -> Result<(), Usag
         }
     }
     Err(UsageError(format!(
-        "{}: other machines could connect without authentication and {}: listen on 127.0.0.1, behind a proxy or tunnel that \
+        "{}: other machines could connect without {} and {}: {}listen on 127.0.0.1, behind a proxy or tunnel that \
          authenticates, or accept this on a network that you trust with --insecure-listen",
         flags.join(", "),
-        allows.join(", ")
+        lacking.name(),
+        allows.join(", "),
+        lacking.advice()
     )))
 }
 
@@ -87,10 +119,10 @@ mod tests {
         .into_iter()
         .flatten()
         .collect();
-        let error = check(&open, false).unwrap_err().to_string();
+        let error = check(&open, false, Lacking::Authentication).unwrap_err().to_string();
         let start = "--listen-fast 10.0.0.1:1, --listen-bulk [::]:3, --listen-cluster 0.0.0.0:4: other machines could connect \
-                     without authentication and write records, act as a node: ";
+                     without authentication and write records, act as a node: give --auth-file and --tls-cert, or listen";
         assert!(error.starts_with(start), "{error}");
-        assert!(check(&open, true).is_ok() && check(&[], false).is_ok());
+        assert!(check(&open, true, Lacking::Authentication).is_ok() && check(&[], false, Lacking::Encryption).is_ok());
     }
 }

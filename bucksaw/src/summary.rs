@@ -38,10 +38,9 @@ pub(crate) fn run(
     parameters.extend(more);
     interrupt::exit_on_interrupt()?;
     let path = node_client::path(call, &parameters);
-    let answer = node_client::runtime()?.block_on(async {
-        let client = NodeClient::new(&args.node);
-        Progress::new("searching").during(client.get(&path)).await
-    })?;
+    let client = NodeClient::new(&args.node)?;
+    let answer =
+        node_client::runtime()?.block_on(async { Progress::new("searching").during(client.get(&path)).await })?;
     let document: Value = serde_json::from_slice(&answer).context("the node's answer cannot be read")?;
     let mut out = Out::coloured(args.display.color)?;
     let columns = out.terminal.then(|| terminal::columns(&std::io::stdout())).flatten();

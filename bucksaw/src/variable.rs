@@ -1,9 +1,11 @@
 //! Names of environment variables.
 
 /// Commands and flags with a variable of their own and no key at the top of the file. Their values are of another kind
-/// than those of equally named flags, or a range for `query` must not apply to `tail`, or an agent must not take the
+/// than those of equally named flags, or a range for `query` must not apply to `tail`, labels of records must not
+/// limit new tokens, or an agent must not take the
 /// ports of the node beside it.
-const OWN_VARIABLE: [(&str, &str); 10] = [
+const OWN_VARIABLE: [(&str, &str); 15] = [
+    ("add", "label"),
     ("generate", "count"),
     ("generate", "to"),
     ("generate", "listen"),
@@ -14,6 +16,10 @@ const OWN_VARIABLE: [(&str, &str); 10] = [
     ("forward", "listen-fluent"),
     ("forward", "listen-otlp"),
     ("forward", "listen-otlp-http"),
+    ("forward", "tls-cert"),
+    ("forward", "tls-key"),
+    ("forward", "tls-client-ca"),
+    ("forward", "tls-min-version"),
 ];
 
 /// Whether a flag of a command has a variable of its own, and its key is read in the table of the command only.

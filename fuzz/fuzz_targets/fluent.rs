@@ -54,7 +54,7 @@ fuzz_target!(|data: &[u8]| {
         let _ = decode(&mut decoder, &message);
     }
     let handshake = FluentHandshake::new(b"key", "host", [0; 16]);
-    if let Ok(pong) = handshake.answer(data) {
+    if let Ok(pong) = handshake.answer(data, |_| false) {
         assert!(!pong.is_accepted);
     }
 });

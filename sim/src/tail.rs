@@ -63,7 +63,7 @@ impl TailSession {
 }
 
 async fn read_tail(answers: &Answers, seen: &Mutex<SeenRecords>) {
-    let Ok(mut tail) = answers.tail(&Expr::All) else { return };
+    let Ok(mut tail) = answers.tail(&Expr::All, None) else { return };
     while let Some(event) = tail.next().await {
         let mut seen = lock_records(seen);
         match event {

@@ -3,8 +3,10 @@
 //! Doc comments of arguments are help texts: the first paragraph for `-h`, all of it for `--help`. `tests/golden` and
 //! `docs/config.md` show every change of a name or text.
 
+mod client_tls;
 mod display;
 mod kafka;
+mod listener_tls;
 mod node;
 mod output;
 mod pattern;
@@ -12,10 +14,13 @@ mod query;
 mod serve;
 mod summary;
 mod tail;
+mod token;
 mod window;
 
+pub(crate) use client_tls::ClientTlsArgs;
 pub(crate) use display::DisplayArgs;
 pub(crate) use kafka::{KafkaArgs, KafkaStart, KafkaValueFormat};
+pub(crate) use listener_tls::ListenerTlsArgs;
 pub(crate) use node::NodeArgs;
 pub(crate) use output::{DocumentFormat, OutputFormat};
 pub(crate) use pattern::PatternArgs;
@@ -23,4 +28,5 @@ pub(crate) use query::QueryArgs;
 pub(crate) use serve::{Role, ServeArgs, StoreCodec};
 pub(crate) use summary::SummaryArgs;
 pub(crate) use tail::TailArgs;
+pub(crate) use token::PresentedTokenArgs;
 pub(crate) use window::{WindowArgs, time_parameter};

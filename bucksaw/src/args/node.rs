@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::{ClientTlsArgs, PresentedTokenArgs};
 use crate::values::{NodeUrl, time_limit};
 
 /// The node, and a time limit.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NodeArgs {
-    /// Node to call, such as http://10.0.0.1:7650, localhost:7650, or :7650 for this machine
+    /// Node to call, such as http://10.0.0.1:7650, https://logs.example.com:7650, localhost:7650, or :7650 for this machine
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7650")]
     pub(crate) addr: NodeUrl,
 
@@ -19,4 +20,10 @@ pub(crate) struct NodeArgs {
     /// health check.
     #[arg(long, value_name = "TIME", value_parser = time_limit)]
     pub(crate) timeout: Option<Duration>,
+
+    #[command(flatten)]
+    pub(crate) token: PresentedTokenArgs,
+
+    #[command(flatten)]
+    pub(crate) tls: ClientTlsArgs,
 }

@@ -8,10 +8,10 @@ use bucksaw_ingest::Durability;
 use bucksaw_record::time::parse_duration;
 use clap::{Args, ValueEnum};
 
-use super::KafkaArgs;
+use super::{KafkaArgs, ListenerTlsArgs};
 use crate::values::{
-    ByteSize, DisplayZone, HostName, HostPort, ListenAddress, ListenerTimes, LogFilter, OptionalLimit, StoreLocation,
-    durability, replication_factor,
+    ByteSize, DisplayZone, HostName, HostPort, ListenAddress, ListenerTimes, LogFilter, OptionalLimit, RetentionRule,
+    StoreLocation, durability, replication_factor,
 };
 
 /// Run a node
@@ -38,7 +38,7 @@ pub(crate) struct ServeArgs {
 
     /// Host name by which HTTP clients may address the node; repeatable
     ///
-    /// Addresses, localhost, and the host names of --listen and --advertise-cluster are always allowed. Requests with
+    /// Addresses, localhost, and the host names of --listen, --advertise-cluster and the certificate are always allowed. Requests with
     /// another name are refused, because a web page could use it to reach the node (DNS rebinding). `*` allows every
     /// name, for a node behind a proxy that checks it.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -99,6 +99,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "HOST:PORT", default_value = "")]
     pub(crate) listen_otlp_http: ListenAddress,
 
+    #[command(flatten)]
+    pub(crate) tls: ListenerTlsArgs,
+
     /// Address for the other nodes of the cluster
     ///
     /// Defaults to 127.0.0.1:7659. If that address is in use, a node without --join runs alone.
@@ -112,14 +115,22 @@ pub(crate) struct ServeArgs {
     /// File with the secret that all nodes of the cluster share
     ///
     /// With a secret, all traffic between nodes is encrypted, and connections without it are refused. Without one,
-    /// anything that reaches the cluster address counts as a node.
+    /// anything that reaches the cluster address counts as a node. The file may have a second line with another secret that is
+    /// accepted, too. It is read again when it changes. See docs/cluster.md.
     #[arg(long, value_name = "FILE")]
     pub(crate) cluster_secret_file: Option<PathBuf>,
 
-    /// Start although other machines can reach a listener that does not authenticate clients
+    /// File that says which clients may do what; without it every client may do everything
     ///
-    /// No listener authenticates, except --listen-cluster with a secret and --listen-fluent with a key. So without this flag a
-    /// node with another one beyond loopback does not start.
+    /// With it, every request needs a credential, also on loopback: a token, a client certificate, or a user of a proxy. The file is
+    /// read again when it changes; 'bucksaw token' edits it. See docs/security.md.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) auth_file: Option<PathBuf>,
+
+    /// Start although other machines can reach a listener that does not authenticate clients, or does not encrypt
+    ///
+    /// A listener authenticates with --auth-file or --tls-client-ca and encrypts with --tls-cert; --listen-cluster does both with a
+    /// secret. Without this flag a node with another one beyond loopback does not start.
     #[arg(long)]
     pub(crate) insecure_listen: bool,
 
@@ -163,6 +174,13 @@ pub(crate) struct ServeArgs {
     /// Age at which records are deleted, such as 12h, 7d or 8w; or none
     #[arg(long, value_name = "AGE", default_value = "7d", value_parser = OptionalLimit::<Duration>::parse)]
     pub(crate) retention_age: OptionalLimit<Duration>,
+
+    /// Age at which records of streams with these labels are deleted instead; repeatable
+    ///
+    /// As tenant=a:3d, or tenant=a:none for no limit by age. The first one that fits a stream is used. Give the same to all
+    /// nodes of a cluster. See docs/operating.md.
+    #[arg(long, value_name = "LABELS:AGE")]
+    pub(crate) retention_label: Vec<RetentionRule>,
 
     /// Size of the store above which the oldest records are deleted, such as 500GB; or none
     #[arg(long, value_name = "SIZE", default_value = "none", value_parser = OptionalLimit::<ByteSize>::parse)]
@@ -231,6 +249,12 @@ pub(crate) struct ServeArgs {
     /// `tail` has no limit.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = OptionalLimit::<Duration>::parse)]
     pub(crate) query_timeout: OptionalLimit<Duration>,
+
+    /// Record who asked and changed what, as records with the label _bucksaw=audit
+    ///
+    /// Every query, count, tail and change of the node is a record. See docs/audit.md.
+    #[arg(long)]
+    pub(crate) audit: bool,
 
     /// Level of the log on standard error: error, warn, info, debug, trace or off
     #[arg(long, value_name = "LEVEL", default_value = "info")]

@@ -104,7 +104,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<Exit> {
         None => Output::Standard { out: Out::stdout()?, question },
     };
     interrupt::exit_on_interrupt()?;
-    let client = NodeClient::new(&args.node);
+    let client = NodeClient::new(&args.node)?;
     let mut progress = Progress::new("exporting");
     let exit = node_client::runtime()?.block_on(export(args, &client, &mut output, &mut progress))?;
     if exit == Exit::Done {

@@ -13,6 +13,7 @@ use super::kubernetes_args::KubernetesArgs;
 use super::line_args::LineArgs;
 use super::listen_args::ListenArgs;
 use super::status_listener::agent_info;
+use crate::args::{ClientTlsArgs, ListenerTlsArgs, PresentedTokenArgs};
 use crate::failure::UsageError;
 use crate::layers::Layer;
 use crate::values::{ByteSize, DisplayZone, HostPort, ListenAddress, TimeFrom, all_labels, durability};
@@ -50,6 +51,16 @@ pub(crate) struct ForwardArgs {
     /// node on this machine: 127.0.0.1:7651, or 127.0.0.1:7652 with --durability durable.
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
     pub(super) to: Vec<HostPort>,
+
+    #[command(flatten)]
+    pub(super) token: PresentedTokenArgs,
+
+    /// Encrypt the connections to nodes by TLS; --ca and --cert imply it
+    #[arg(long = "tls")]
+    is_encrypted: bool,
+
+    #[command(flatten)]
+    tls: ClientTlsArgs,
 
     /// Label of the shipped lines, such as app=web; repeatable, or several with commas
     #[arg(long = "label", value_name = "K=V", value_parser = Labels::parse)]
@@ -105,6 +116,9 @@ pub(crate) struct ForwardArgs {
 
     #[command(flatten)]
     pub(super) listeners: ListenArgs,
+
+    #[command(flatten)]
+    pub(super) listener_tls: ListenerTlsArgs,
 
     #[command(flatten)]
     pub(super) journal: JournalArgs,
@@ -165,7 +179,9 @@ impl ForwardArgs {
         let labels = all_labels(&self.labels)?;
         // Shuffled, so that agents with the same list spread over its nodes.
         let line_zone = self.time_from.line_zone(&self.time_zone);
-        let (lines, info) = (self.lines.config()?, agent_info());
-        Ok(Config { addresses: to, labels, shuffle: true, line_zone, lines, info, ..Config::default() })
+        let (lines, info, token) = (self.lines.config()?, agent_info(), self.token.token()?);
+        let is_encrypted = self.is_encrypted || self.tls.is_any();
+        let tls = is_encrypted.then(|| self.tls.load(&[])).transpose()?;
+        Ok(Config { tls, token, addresses: to, labels, shuffle: true, line_zone, lines, info, ..Config::default() })
     }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use bucksaw_env::{Env, wait_for_stop};
 use bucksaw_forward::{Config, StreamInput};
+use bucksaw_sources::ListenerTls;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::io::AsyncRead;
 use tokio::process::{Child, Command};
@@ -43,7 +44,7 @@ const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
 /// Runs a command until it has ended and its lines are acknowledged.
-pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Result<Exit> {
+pub(super) async fn run(args: &ForwardArgs, mut config: Config, tls: Option<ListenerTls>) -> anyhow::Result<Exit> {
     let Some((program, arguments)) = args.command.split_first() else { return Ok(Exit::Done) };
     if program.is_empty() {
         return Err(UsageError("the command after -- is empty: name a program".to_owned()).into());
@@ -52,7 +53,7 @@ pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Resul
     config.labels = with_label(with_host(config.labels), SERVICE_LABEL, &name);
     let to = config.addresses.join(", ");
     let (stop, stopping) = watch::channel(false);
-    status_listener::start((&args.listen, args.insecure_listen), &config.monitor, stopping.clone()).await?;
+    status_listener::start((&args.listen, args.insecure_listen), tls, &config.monitor, stopping.clone()).await?;
     // Caught before the start, so that no signal ends the agent and leaves the command.
     let mut signals = CommandSignals::catch()?;
     let mut command = Command::new(program);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bucksaw_env::Env;
 use bucksaw_forward::{Config, EventRules, FilesConfig, OtherInputs, QueueInput, WhenFull};
 use bucksaw_kubernetes::watch_pods;
+use bucksaw_sources::ListenerTls;
 use bucksaw_tailer::{PathPattern, ReadFrom, TailerConfig};
 use tracing::info;
 
@@ -20,13 +21,14 @@ use crate::failure::UsageError;
 const BUFFER_BYTES_MIN: u64 = 4 << 20;
 
 /// Follows the files of the arguments, and serves their listeners.
-pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Result<Exit> {
+pub(super) async fn run(args: &ForwardArgs, mut config: Config, tls: Option<ListenerTls>) -> anyhow::Result<Exit> {
     config.labels = with_host(config.labels);
     config.lines.node_name = Some(args.kubernetes.node());
     let mut files = files_config(args, &config)?;
     let watched = args.kubernetes.config()?;
     let (signal, env) = (StopSignal::catch()?, Env::real());
-    status_listener::start((&args.listen, args.insecure_listen), &config.monitor, signal.receiver()).await?;
+    status_listener::start((&args.listen, args.insecure_listen), tls.clone(), &config.monitor, signal.receiver())
+        .await?;
     let _lock = bucksaw_forward::lock_state(&env, &files.state_dir)?;
     if let Some((kubernetes, pods)) = watched {
         tokio::spawn(watch_pods(kubernetes, pods.pods.clone(), env.clone(), signal.receiver()));
@@ -34,7 +36,7 @@ pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Resul
     }
     let rules = EventRules::new(&config.lines, &config.labels, config.record_bytes_max);
     let queue = match args.listeners.is_any() {
-        true => Some(listen(args, &files, rules.clone(), &env, &signal).await?),
+        true => Some(listen(args, &files, (rules.clone(), tls), &env, &signal).await?),
         false => None,
     };
     let others = OtherInputs { queue, journal: args.journal(), rules };
@@ -61,7 +63,7 @@ pub(super) async fn run(args: &ForwardArgs, mut config: Config) -> anyhow::Resul
 async fn listen(
     args: &ForwardArgs,
     files: &FilesConfig,
-    rules: Option<Arc<EventRules>>,
+    (rules, tls): (Option<Arc<EventRules>>, Option<ListenerTls>),
     env: &Env,
     signal: &StopSignal,
 ) -> anyhow::Result<QueueInput> {
@@ -72,8 +74,9 @@ async fn listen(
         bytes_max: files.buffer_bytes_max,
         when_full: files.when_full,
         rules,
+        tls,
     };
-    let listeners = LocalListeners::bind(&args.listeners, args.insecure_listen).await?;
+    let listeners = LocalListeners::bind(args).await?;
     listeners.serve(&files.state_dir, intake, &signal.receiver())
 }
 

@@ -12,7 +12,7 @@ use bucksaw_query::{Answers, Engine, ScanPool};
 use bucksaw_record::time::TimeZone;
 use bucksaw_sources::intake::EventFilter;
 use bucksaw_sources::{
-    ConnectionSlots, DatagramSocket, Intake, ListenerProtocol, ListenerSetup, TcpIntake, UnfinishedBytes,
+    ConnectionSlots, DatagramSocket, Intake, ListenerProtocol, ListenerSetup, ListenerTls, TcpIntake, UnfinishedBytes,
     serve_datagrams, serve_heartbeats,
 };
 use bucksaw_steering::LoadShedder;
@@ -23,11 +23,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::info;
 
-use super::listen_args::ListenArgs;
+use super::args::ForwardArgs;
 use super::no_store::NoStore;
 use super::prompt_runtime::PromptRuntime;
 use crate::bind::{bind, bind_both};
-use crate::open_listeners::{self, OpenListener};
+use crate::open_listeners::{self, Lacking, OpenListener};
 
 /// Connections of all listeners together. Applications of one machine need few.
 const CONNECTIONS_MAX: usize = 1_024;
@@ -57,11 +57,16 @@ pub(super) struct LocalIntake {
     pub(super) when_full: WhenFull,
     /// What decides which events become records.
     pub(super) rules: Option<Arc<EventRules>>,
+    /// TLS of the TCP listeners.
+    pub(super) tls: Option<ListenerTls>,
 }
 
 impl LocalListeners {
     /// Binds the listeners of the flags.
-    pub(super) async fn bind(args: &ListenArgs, is_insecure_accepted: bool) -> anyhow::Result<Self> {
+    pub(super) async fn bind(args: &ForwardArgs) -> anyhow::Result<Self> {
+        let (is_authenticated, is_insecure_accepted) =
+            (args.listener_tls.authenticates_clients(), args.insecure_listen);
+        let args = &args.listeners;
         let listeners = Self {
             syslog: bind_both("--listen-syslog", &args.listen_syslog).await?,
             fluent: bind_both("--listen-fluent", &args.listen_fluent).await?,
@@ -75,10 +80,13 @@ impl LocalListeners {
         let (mut open, mut addresses) = (Vec::new(), Vec::new());
         for (name, listener) in both.chain(one) {
             let address = listener.local_addr()?;
-            open.extend(OpenListener::new(name, &format!("--listen-{name}"), address, "write records"));
+            // Syslog has a port for datagrams, too, and Fluentd's accepts heartbeats only.
+            if !is_authenticated || name == "syslog" {
+                open.extend(OpenListener::new(name, &format!("--listen-{name}"), address, "write records"));
+            }
             addresses.push((name, address));
         }
-        open_listeners::check(&open, is_insecure_accepted)?;
+        open_listeners::check(&open, is_insecure_accepted, Lacking::AgentAuthentication)?;
         for (name, address) in addresses {
             info!(listener = name, %address, "listening");
         }
@@ -92,7 +100,7 @@ impl LocalListeners {
         intake: LocalIntake,
         stop: &watch::Receiver<bool>,
     ) -> anyhow::Result<QueueInput> {
-        let LocalIntake { env, durability, zone, bytes_max, when_full, rules } = intake;
+        let LocalIntake { env, durability, zone, bytes_max, when_full, rules, tls } = intake;
         let filter = rules.map(|rules| rules as Arc<dyn EventFilter>);
         let (dir, mut registry) = (state_dir.join("queue"), Registry::default());
         let metrics = bucksaw_ingest::Metrics::new(&mut registry);
@@ -105,6 +113,7 @@ impl LocalListeners {
         let queue = Arc::new(queue);
         let shedder = Arc::new(LoadShedder::new(bucksaw_steering::Metrics::new(&mut registry)));
         let config = bucksaw_sources::Config {
+            tls: tls.clone(),
             connections_max: CONNECTIONS_MAX,
             partial_bytes_max: PARTIAL_BYTES_MAX,
             ..bucksaw_sources::Config::default()
@@ -112,6 +121,8 @@ impl LocalListeners {
         let tcp = TcpIntake {
             // Agents report to nodes.
             agents: Arc::default(),
+            // Local listeners; the agent presents its own token to nodes.
+            authenticator: None,
             intake: Intake::new(Arc::clone(&queue), env.clone()).with_filter(filter.clone()),
             shedder: Arc::clone(&shedder),
             sender_memory: UnfinishedBytes::new(&config),
@@ -138,7 +149,7 @@ impl LocalListeners {
             tasks.spawn(serve_heartbeats(socket, Arc::clone(&env.clock), stop.clone()));
         }
         if let Some(prompt) = prompt.as_ref().filter(|_| self.otlp.is_some() || self.otlp_http.is_some()) {
-            let app = otlp_app(&queue, &shedder, &env, registry, prompt.handle()).with_event_filter(filter);
+            let app = otlp_app(&queue, &shedder, (&env, tls), registry, prompt.handle()).with_event_filter(filter);
             if let Some(listener) = self.otlp {
                 let listener = prompt.adopt(listener.into_std()?, TcpListener::from_std)?;
                 tasks.spawn_on(bucksaw_api::serve_otlp_grpc(listener, app.clone(), stop.clone()), prompt.handle());
@@ -160,7 +171,7 @@ impl LocalListeners {
 fn otlp_app(
     queue: &Arc<Queue>,
     shedder: &Arc<LoadShedder>,
-    env: &Env,
+    (env, tls): (&Env, Option<ListenerTls>),
     mut registry: Registry,
     runtime: &Handle,
 ) -> App {
@@ -171,6 +182,7 @@ fn otlp_app(
     let tasks = real::Tasks::new(runtime.clone());
     let answers = Answers::new(Arc::new(engine), Arc::new(tasks));
     let config = bucksaw_api::Config {
+        tls,
         connections_max: CONNECTIONS_MAX,
         bodies_bytes_max: PARTIAL_BYTES_MAX,
         ingests_max: INGESTS_MAX,

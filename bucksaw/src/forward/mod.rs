@@ -20,12 +20,21 @@ mod status_listener;
 mod stop_signal;
 mod stream;
 
+use std::sync::Arc;
+
 use anyhow::Context as _;
+use bucksaw_env::{Env, real};
+use bucksaw_tls::ClientCertificates;
+use prometheus_client::registry::Registry;
+use tokio::runtime::Handle;
 
 pub(crate) use args::ForwardArgs;
 
 use crate::exit::Exit;
 use crate::failure::UsageError;
+
+/// Connections of applications in their TLS handshake at the same time.
+const HANDSHAKES_MAX: usize = 64;
 
 pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     let config = args.config()?;
@@ -51,13 +60,20 @@ pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
         false => tokio::runtime::Builder::new_current_thread().enable_all().build(),
     };
     let runtime = runtime.context("cannot start the network")?;
+    // These metrics are not scraped: the log names the same errors.
+    let metrics = bucksaw_tls::Metrics::new(&mut Registry::default());
+    let tls = args.listener_tls.load(&Env::real(), ClientCertificates::Required, metrics, HANDSHAKES_MAX)?;
     let result = runtime.block_on(async {
+        if let Some(tls) = &tls {
+            let tasks = Arc::new(real::Tasks::new(Handle::current()));
+            tokio::spawn(Arc::clone(&tls.server).watch(tasks));
+        }
         if !args.command.is_empty() {
-            command::run(args, config).await
+            command::run(args, config, tls).await
         } else if has_kept_inputs {
-            files::run(args, config).await
+            files::run(args, config, tls).await
         } else {
-            stream::run(args, config).await
+            stream::run(args, config, tls).await
         }
     });
     // A read from a terminal may never return, and must not delay the exit.

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use anyhow::Context as _;
 use bucksaw_env::Env;
 use bucksaw_forward::{Config, ForwardError, LineTotals, Summary};
+use bucksaw_sources::ListenerTls;
 use tokio::sync::watch;
 use tracing::info;
 
@@ -19,14 +20,14 @@ use crate::print::human_bytes;
 use crate::progress::Progress;
 
 /// Ships standard input.
-pub(super) async fn run(args: &ForwardArgs, config: Config) -> anyhow::Result<Exit> {
+pub(super) async fn run(args: &ForwardArgs, config: Config, tls: Option<ListenerTls>) -> anyhow::Result<Exit> {
     let to = config.addresses.join(", ");
     let is_typed = std::io::stdin().is_terminal();
     if is_typed {
         print_error("shipping what is typed here; end with Ctrl-D");
     }
     let signal = StopSignal::catch()?;
-    status_listener::start((&args.listen, args.insecure_listen), &config.monitor, signal.receiver()).await?;
+    status_listener::start((&args.listen, args.insecure_listen), tls, &config.monitor, signal.receiver()).await?;
     match ship(config, signal.receiver(), is_typed).await {
         Ok(shipped) => {
             let lines = shipped.lines;

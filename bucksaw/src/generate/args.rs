@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use super::producer::{LineProducer, ProducerConfig};
 use super::target::LoadTarget;
+use crate::args::{ClientTlsArgs, PresentedTokenArgs};
 use crate::failure::UsageError;
 use crate::layers::Layer;
 use crate::values::{ByteSize, ListenAddress, all_labels, count, durability};
@@ -51,11 +52,21 @@ pub(crate) struct GenerateArgs {
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     format: LineFormat,
 
-    /// Node to send to, instead of standard output: http://HOST:PORT, or bucksaw://HOST:PORT for the framed protocol
+    /// Node to send to, instead of standard output: http[s]://HOST:PORT, or bucksaw://HOST:PORT for the framed protocol
     ///
     /// Each line becomes one record, also if the node restarts meanwhile. Ends when all of them are acknowledged.
     #[arg(long, value_name = "URL")]
     pub(super) to: Option<LoadTarget>,
+
+    #[command(flatten)]
+    pub(super) token: PresentedTokenArgs,
+
+    /// Encrypt bucksaw:// by TLS; --ca and --cert imply it
+    #[arg(long = "tls")]
+    is_encrypted: bool,
+
+    #[command(flatten)]
+    pub(super) tls: ClientTlsArgs,
 
     /// Label of the records, such as app=sample; repeatable, or several with commas
     #[arg(long = "label", value_name = "K=V", value_parser = Labels::parse)]
@@ -89,8 +100,8 @@ enum LineFormat {
 }
 
 /// Flags that have no effect on standard output.
-const NOT_FOR_STANDARD_OUTPUT: [(&str, &str); 3] =
-    [("labels", "--label"), ("durability", "--durability"), ("listen", "--listen")];
+const NOT_FOR_STANDARD_OUTPUT: [(&str, &str); 4] =
+    [("labels", "--label"), ("durability", "--durability"), ("listen", "--listen"), ("token_file", "--token-file")];
 
 impl GenerateArgs {
     /// Refuses typed flags that have no effect.
@@ -129,10 +140,13 @@ impl GenerateArgs {
     }
 
     /// The settings of the agent that sends.
-    pub(super) fn forward_config(&self, target: &LoadTarget) -> Result<ForwardConfig, UsageError> {
+    pub(super) fn forward_config(&self, target: &LoadTarget) -> anyhow::Result<ForwardConfig> {
+        let is_encrypted = self.is_encrypted || self.tls.is_any();
         Ok(ForwardConfig {
+            tls: is_encrypted.then(|| self.tls.load(&[])).transpose()?,
             addresses: target.framed_address(self.durability).into_iter().collect(),
             labels: self.labels()?,
+            token: self.token.token()?,
             give_up_after: Some(GIVE_UP_AFTER),
             ..ForwardConfig::default()
         })

@@ -16,7 +16,6 @@ use super::load_totals::LoadCounters;
 use super::producer::LineBatch;
 use crate::args::NodeArgs;
 use crate::node_client::{LineSender, NodeClient, path};
-use crate::values::NodeUrl;
 
 /// Bodies on their way at the same time. The node works on some while others are sent.
 const BODIES_MAX: usize = 4;
@@ -30,12 +29,12 @@ pub(super) struct LineUpload {
 }
 
 impl LineUpload {
-    pub(super) fn new(url: &NodeUrl, labels: &Labels, durability: Durability) -> Self {
+    pub(super) fn new(node: &NodeArgs, labels: &Labels, durability: Durability) -> anyhow::Result<Self> {
         let mut parameters = vec![("durability", durability.name().to_owned())];
         parameters.extend(labels.iter().map(|(name, value)| ("label", format!("{name}={value}"))));
-        let client = NodeClient::new(&NodeArgs { addr: url.clone(), timeout: None });
+        let client = NodeClient::new(node)?;
         let run = Env::real().entropy.next_u64();
-        Self { sender: LineSender::new(client), path: path("/api/v1/ingest", &parameters), run }
+        Ok(Self { sender: LineSender::new(client), path: path("/api/v1/ingest", &parameters), run })
     }
 
     async fn send(&self, number: u64, now: u64, batch: LineBatch, counters: &LoadCounters) -> anyhow::Result<()> {

@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use bucksaw_env::Env;
 use bucksaw_forward::serve_metrics;
+use bucksaw_sources::Acceptor;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tracing::info;
@@ -26,7 +28,8 @@ pub(super) async fn serve(
         info!(%address, "metrics");
     }
     let counters = counters.clone();
-    tokio::spawn(serve_metrics(listener, machine_name(), move || text(&counters), stop));
+    let acceptor = Acceptor::new(listener, Env::real().clock, Counter::default());
+    tokio::spawn(serve_metrics(acceptor, machine_name(), move || text(&counters), stop));
     Ok(())
 }
 

@@ -28,6 +28,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 pub(crate) use args::GenerateArgs;
 
+use crate::args::NodeArgs;
 use crate::exit::Exit;
 use crate::print::Out;
 use load_totals::LoadCounters;
@@ -62,7 +63,9 @@ pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<Exit> {
                 supervisor.run(framed::send(batches, config, counters), true).await
             }
             LoadTarget::Http(url) => {
-                let upload = http::LineUpload::new(url, &args.labels()?, args.durability);
+                let (tls, token) = (args.tls.clone(), args.token.clone());
+                let node = NodeArgs { addr: url.clone(), timeout: None, tls, token };
+                let upload = http::LineUpload::new(&node, &args.labels()?, args.durability)?;
                 supervisor.run(http::send(batches, upload, counters), true).await
             }
         }

@@ -17,7 +17,7 @@ use bucksaw_ingest::Durability;
 use bucksaw_record::Labels;
 use clap::{Args, ValueEnum};
 
-use crate::args::NodeArgs;
+use crate::args::{ClientTlsArgs, NodeArgs, PresentedTokenArgs};
 use crate::exit::Exit;
 use crate::failure::{UsageError, print_error};
 use crate::node_client::{NodeClient, runtime};
@@ -40,9 +40,15 @@ pub(crate) struct ImportArgs {
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
 
-    /// Node to send to, such as http://10.0.0.1:7650, localhost:7650, or :7650 for this machine
+    /// Node to send to, such as http://10.0.0.1:7650, https://logs.example.com:7650, localhost:7650, or :7650 for this machine
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7650")]
     addr: NodeUrl,
+
+    #[command(flatten)]
+    token: PresentedTokenArgs,
+
+    #[command(flatten)]
+    tls: ClientTlsArgs,
 
     /// Label of the records, such as app=web; repeatable, or several with commas
     #[arg(long = "label", value_name = "K=V", value_parser = Labels::parse)]
@@ -91,7 +97,8 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     }
     let labels = all_labels(&args.labels)?;
     let runtime = runtime()?;
-    let client = NodeClient::new(&NodeArgs { addr: args.addr.clone(), timeout: None });
+    let (tls, token) = (args.tls.clone(), args.token.clone());
+    let client = NodeClient::new(&NodeArgs { addr: args.addr.clone(), timeout: None, tls, token })?;
     let mut upload = Upload::new(client, upload_path(args, &labels), args.durability.name());
     let mut progress = Progress::new("importing");
     let mut failed = false;

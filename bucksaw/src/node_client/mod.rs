@@ -7,10 +7,11 @@ mod request;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use bucksaw_auth::SecretText;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, RETRY_AFTER};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::http::request::Builder;
 use hyper::{Request, Response, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -22,7 +23,7 @@ use crate::args::NodeArgs;
 use crate::values::NodeUrl;
 pub(crate) use line_sender::LineSender;
 use patience::Patience;
-use request::{send, target};
+use request::{NodeEndpoint, send, target};
 
 /// Largest answer that is held in memory, in bytes. Streams are not held.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
@@ -71,18 +72,27 @@ pub(crate) struct ConnectionLost(pub(crate) String);
 #[derive(Clone, Debug)]
 pub(crate) struct NodeClient {
     pub(crate) addr: NodeUrl,
+    node: NodeEndpoint,
     patience: Patience,
+    token: Option<SecretText>,
 }
 
 impl NodeClient {
     /// A client whose time limit begins now.
-    pub(crate) fn new(args: &NodeArgs) -> Self {
-        Self { addr: args.addr.clone(), patience: Patience::new(args.addr.clone(), args.timeout) }
+    ///
+    /// # Errors
+    /// The address and the flags of TLS contradict each other, or the files of these flags or of the token cannot be used.
+    pub(crate) fn new(args: &NodeArgs) -> anyhow::Result<Self> {
+        let addr = args.addr.clone().with_certificates(args.tls.is_any())?;
+        let tls = addr.is_https().then(|| args.tls.load(&[b"http/1.1"])).transpose()?;
+        let node = NodeEndpoint { addr: addr.clone(), tls };
+        let token = args.token.token()?;
+        Ok(Self { addr, patience: Patience::new(node.clone(), args.timeout), node, token })
     }
 
     /// The same client with the time limit begun anew.
     pub(crate) fn renewed(&self) -> Self {
-        Self { addr: self.addr.clone(), patience: self.patience.renewed() }
+        Self { patience: self.patience.renewed(), ..self.clone() }
     }
 
     /// The whole answer to a `GET`.
@@ -119,7 +129,7 @@ impl NodeClient {
     /// The answer to a `GET` as a stream of messages without an end, which must begin in time.
     pub(crate) async fn open_tail(&self, path: &str) -> anyhow::Result<AnswerStream> {
         let stream = self.open_answer(path).await?;
-        Ok(AnswerStream { patience: Patience::new(self.addr.clone(), None), ..stream })
+        Ok(AnswerStream { patience: Patience::new(self.node.clone(), None), ..stream })
     }
 
     /// The answer to a `GET` as a stream of messages. Its end, too, must arrive within the time limit.
@@ -127,8 +137,7 @@ impl NodeClient {
         let addr = &self.addr;
         let request = Request::get(target(addr, path)?);
         let response = self.patience.wait(self.request(request, MEDIA_TYPE, Bytes::new())).await??;
-        let media_type =
-            response.headers().get(CONTENT_TYPE).map(hyper::header::HeaderValue::as_bytes).unwrap_or_default();
+        let media_type = response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
         if !media_type.starts_with(MEDIA_TYPE.as_bytes()) {
             let found = one_line(&String::from_utf8_lossy(media_type));
             bail!("{addr} answered with `{found}`: is it a node, and of this version?");
@@ -138,7 +147,11 @@ impl NodeClient {
     }
 
     async fn request(&self, request: Builder, accept: &str, body: Bytes) -> anyhow::Result<Response<Incoming>> {
-        let response = send(&self.addr, request, accept, body).await?;
+        let request = match &self.token {
+            Some(token) => request.header(AUTHORIZATION, bearer(token)?),
+            None => request,
+        };
+        let response = send(&self.node, request, accept, body).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -146,8 +159,20 @@ impl NodeClient {
         let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         let body = read_body(response.into_body()).await.unwrap_or_default();
         let retry_after = seconds.map(Duration::from_secs);
-        Err(Refusal { addr: self.addr.clone(), reason: reason(&body), status, retry_after }.into())
+        let mut reason = reason(&body);
+        if status == StatusCode::UNAUTHORIZED && self.token.is_none() {
+            reason.push_str("; give it by --token-file or BUCKSAW_TOKEN");
+        }
+        Err(Refusal { addr: self.addr.clone(), reason, status, retry_after }.into())
     }
+}
+
+/// The header that presents a token. Its debug form does not show it.
+fn bearer(token: &SecretText) -> anyhow::Result<HeaderValue> {
+    let mut value = HeaderValue::try_from(format!("Bearer {}", token.expose()))
+        .map_err(|_| anyhow!("the token is no text of a header"))?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 /// An answer that is still arriving.

@@ -11,9 +11,8 @@ use anyhow::{anyhow, bail};
 use bytes::Bytes;
 use hyper::Request;
 
-use super::request::{send, target};
+use super::request::{NodeEndpoint, send, target};
 use crate::print::human_seconds;
-use crate::values::NodeUrl;
 
 /// Silence after which the health of a node is checked.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
@@ -24,7 +23,7 @@ const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 /// The limits of a wait for one node.
 #[derive(Clone, Debug)]
 pub(super) struct Patience {
-    addr: NodeUrl,
+    node: NodeEndpoint,
     /// The time limit of the user.
     timeout: Option<Duration>,
     started: Instant,
@@ -32,13 +31,13 @@ pub(super) struct Patience {
 
 impl Patience {
     /// Limits that begin now.
-    pub(super) fn new(addr: NodeUrl, timeout: Option<Duration>) -> Self {
-        Self { addr, timeout, started: Instant::now() }
+    pub(super) fn new(node: NodeEndpoint, timeout: Option<Duration>) -> Self {
+        Self { node, timeout, started: Instant::now() }
     }
 
     /// The same limits, begun anew.
     pub(super) fn renewed(&self) -> Self {
-        Self::new(self.addr.clone(), self.timeout)
+        Self::new(self.node.clone(), self.timeout)
     }
 
     /// Waits for something that the node does. Fails if the time limit passes, or if the node does not answer at all.
@@ -59,14 +58,14 @@ impl Patience {
     }
 
     async fn check_health(&self, limit: Duration) -> anyhow::Result<()> {
-        let request = Request::get(target(&self.addr, "/-/healthy")?);
-        match tokio::time::timeout(limit, send(&self.addr, request, "*/*", Bytes::new())).await {
+        let request = Request::get(target(&self.node.addr, "/-/healthy")?);
+        match tokio::time::timeout(limit, send(&self.node, request, "*/*", Bytes::new())).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(error),
             Err(_) if self.timeout.is_some_and(|timeout| timeout <= self.started.elapsed()) => Err(self.timed_out()),
             Err(_) => bail!(
                 "{} accepts connections and does not answer: is it a node, and is its process stopped? check --addr",
-                self.addr
+                self.node.addr
             ),
         }
     }
@@ -75,7 +74,7 @@ impl Patience {
         let limit = human_seconds(self.timeout.unwrap_or_default().as_secs_f64());
         anyhow!(
             "no complete answer from {} within {limit} (--timeout): check --addr and 'bucksaw status', or allow more time",
-            self.addr
+            self.node.addr
         )
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn run(args: &QueryArgs) -> anyhow::Result<Exit> {
     parameters.extend(args.window.parameters(Millis(real::Clock::default().unix_ms()), &args.display.zone())?);
     interrupt::exit_on_interrupt()?;
     node_client::runtime()?.block_on(async {
-        let search = QueryRun { args, selection, parameters, client: NodeClient::new(&args.node) };
+        let search = QueryRun { args, selection, parameters, client: NodeClient::new(&args.node)? };
         if args.max_count == Some(0) && !args.count {
             return Ok(Exit::Failed);
         }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use bucksaw_cluster::Clients;
 use bucksaw_env::real::Counters;
-use bucksaw_env::{Env, Net, real};
+use bucksaw_env::{Env, Fs, Net, real};
 use tokio::net::lookup_host;
 use tokio::time::timeout;
-use tracing::warn;
+use tracing::{error, info, warn};
 
 use crate::args::ServeArgs;
 use crate::bind::resolve;
@@ -22,6 +22,9 @@ const FLAG: &str = "--listen-cluster";
 
 /// The default of [`FLAG`].
 const DEFAULT_LISTEN: &str = "127.0.0.1:7659";
+
+/// How often the file of the secret is checked for changes.
+const SECRET_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time limit for resolving a name of a seed at the start.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -60,16 +63,17 @@ pub(super) async fn network(
         Some(at) => Some(resolve("--advertise-cluster", at).await?),
         None => None,
     };
-    let secret = secret(args, env)?;
+    let secrets = secrets(args, &*env.fs)?;
     let default = real::NetConfig::default();
     let connections_max = default.connections_max.min(connections_max);
-    let config = real::NetConfig { listen, advertise, secret, connections_max, counters, ..default };
+    let config = real::NetConfig { listen, advertise, secrets, connections_max, counters, ..default };
     match real::Net::bind(config).await {
         Ok(net) => {
-            let address = net.address();
+            let (address, net) = (net.address(), Arc::new(net));
+            tokio::spawn(watch_secrets(args.clone(), env.clone(), Arc::clone(&net)));
             let listens_on =
                 SocketAddr::new(listen.ip(), if listen.port() == 0 { address.port() } else { listen.port() });
-            Ok(ClusterNetwork { net: Arc::new(net), address: Some(address), listens_on: Some(listens_on) })
+            Ok(ClusterNetwork { net, address: Some(address), listens_on: Some(listens_on) })
         }
         Err(error) if args.listen_cluster.is_none() && args.join.is_empty() => {
             warn!(%error, "this node runs alone: choose an address for other nodes with {FLAG}");
@@ -79,10 +83,11 @@ pub(super) async fn network(
     }
 }
 
-fn secret(args: &ServeArgs, env: &Env) -> anyhow::Result<Option<real::Secret>> {
-    let Some(path) = &args.cluster_secret_file else { return Ok(None) };
+/// The secrets of `--cluster-secret-file`; none without the flag.
+fn secrets(args: &ServeArgs, fs: &dyn Fs) -> anyhow::Result<Vec<real::Secret>> {
+    let Some(path) = &args.cluster_secret_file else { return Ok(Vec::new()) };
     let shown = path.display();
-    if let Ok(mode) = env.fs.mode(path) {
+    if let Ok(mode) = fs.mode(path) {
         if mode & 0o007 != 0 {
             bail!(
                 "--cluster-secret-file: every user of this machine can access {shown} (mode {mode:04o}): run chmod 600 {shown}"
@@ -92,10 +97,36 @@ fn secret(args: &ServeArgs, env: &Env) -> anyhow::Result<Option<real::Secret>> {
             warn!(file = %shown, mode = format!("{mode:04o}"), "the group of the file with the cluster secret can access it: chmod 600 is safer");
         }
     }
-    let bytes =
-        small_files::read(&*env.fs, path).with_context(|| format!("--cluster-secret-file: cannot read {shown}"))?;
-    let secret = real::Secret::new(&bytes).with_context(|| format!("--cluster-secret-file {shown}"))?;
-    Ok(Some(secret))
+    let bytes = small_files::read(fs, path).with_context(|| format!("--cluster-secret-file: cannot read {shown}"))?;
+    real::Secret::parse_file(&bytes).with_context(|| format!("--cluster-secret-file {shown}"))
+}
+
+/// Reads the secrets again when their file changes, until it is dropped. A file that cannot be used changes nothing.
+async fn watch_secrets(args: ServeArgs, env: Env, net: Arc<real::Net>) {
+    let Some(path) = args.cluster_secret_file.clone() else { return };
+    let stamp = |fs: &dyn Fs| fs.stat(&path).ok().map(|stat| (stat.identity, stat.size, stat.modified_ms));
+    let mut known = stamp(&*env.fs);
+    loop {
+        tokio::time::sleep(SECRET_CHECK_INTERVAL).await;
+        // A stat of a local file.
+        let found = stamp(&*env.fs);
+        if found == known {
+            continue;
+        }
+        known = found;
+        match secrets(&args, &*env.fs) {
+            Ok(secrets) => {
+                info!(secrets = secrets.len(), "the changed cluster secret is in use");
+                net.replace_secrets(secrets);
+            }
+            Err(error) => {
+                error!(
+                    error = format!("{error:#}"),
+                    "the changed cluster secret cannot be used: the previous one stays in use"
+                );
+            }
+        }
+    }
 }
 
 /// Whether a seed may be another node: its name cannot be resolved, or to other addresses than this node's.

@@ -97,6 +97,11 @@ pub(super) fn committed_kept_max(limit: usize) -> usize {
     (files_max(limit) / 4).min(256)
 }
 
+/// Limit of connections in their TLS handshake. They precede the connections of the shares.
+pub(super) fn handshakes_max(limit: usize) -> usize {
+    (limit / 32).clamp(8, 256)
+}
+
 /// The number of files that leaves enough descriptors for connections.
 fn files_max(limit: usize) -> usize {
     limit.saturating_sub(RESERVED) / 4 * 3

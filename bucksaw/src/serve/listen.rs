@@ -69,6 +69,12 @@ impl Listeners {
             ("--listen-gelf", &args.listen_gelf, endpoint("gelf", ListenerProtocol::Gelf)),
         ];
         for (flag, listen, endpoint) in both {
+            if args.auth_file.is_some() && !args.insecure_listen {
+                // A datagram has no credential.
+                let listener = bind(flag, listen).await?;
+                self.tcp.extend(listener.map(|listener| (endpoint, listener)));
+                continue;
+            }
             let Some((listener, socket)) = bind_both(flag, listen).await? else { continue };
             self.tcp.push((endpoint.clone(), listener));
             self.datagrams.push((endpoint, DatagramSocket::Udp(socket)));
@@ -130,13 +136,18 @@ impl Listeners {
 }
 
 /// The HTTP address for clients that speak HTTP to another port.
-pub(super) fn http_address(addresses: &BTreeMap<String, String>) -> Option<String> {
+pub(super) fn http_address(addresses: &BTreeMap<String, String>, is_encrypted: bool) -> Option<String> {
     let address: SocketAddr = addresses.get("http")?.parse().ok()?;
     let port = address.port();
-    Some(if address.ip().is_unspecified() { format!("port {port}") } else { address.to_string() })
+    Some(match (address.ip().is_unspecified(), is_encrypted) {
+        (true, false) => format!("port {port}"),
+        (true, true) => format!("port {port}, over TLS"),
+        (false, false) => address.to_string(),
+        (false, true) => format!("https://{address}"),
+    })
 }
 
-/// The listeners that other machines can reach and that do not authenticate clients. `cluster` is what the network between nodes
+/// The listeners that other machines can reach and that do not authenticate clients, or not by an encrypted connection. `cluster` is what the network between nodes
 /// listens on.
 pub(super) fn open_listeners(
     args: &ServeArgs,
@@ -146,6 +157,16 @@ pub(super) fn open_listeners(
     let of_clients = addresses.iter().filter_map(|(name, address)| {
         let address: SocketAddr = address.parse().ok()?;
         match name.as_str() {
+            // There is no TLS for datagrams.
+            "syslog" | "gelf" if args.auth_file.is_some() && args.insecure_listen => {
+                OpenListener::new(name, &format!("--listen-{name}"), address, "write records by UDP")
+            }
+            _ if args.auth_file.is_some() && args.tls.is_on() => None,
+            name if args.auth_file.is_some() => {
+                let flag = if name == "http" { "--listen".to_owned() } else { format!("--listen-{name}") };
+                OpenListener::new(name, &flag, address, "read tokens and records on their way")
+            }
+            name if args.tls.authenticates_clients() && name != "syslog" && name != "gelf" => None,
             "http" => OpenListener::new(name, "--listen", address, "read and write all records"),
             // The service for gRPC answers queries there, too.
             "otlp" => OpenListener::new(name, "--listen-otlp", address, "read and write all records"),
@@ -182,9 +203,11 @@ mod tests {
 
     #[test]
     fn the_http_address_is_one_that_a_client_can_use() {
-        let words = |address: &str| http_address(&BTreeMap::from([("http".to_owned(), address.to_owned())]));
+        let http = |address: &str| BTreeMap::from([("http".to_owned(), address.to_owned())]);
+        let words = |address: &str| http_address(&http(address), false);
         assert_eq!(words("127.0.0.1:7650").as_deref(), Some("127.0.0.1:7650"));
         assert_eq!(words("0.0.0.0:7650").as_deref(), Some("port 7650"));
-        assert_eq!(http_address(&BTreeMap::new()), None);
+        assert_eq!(http_address(&http("127.0.0.1:7650"), true).as_deref(), Some("https://127.0.0.1:7650"));
+        assert_eq!(http_address(&BTreeMap::new(), false), None);
     }
 }

@@ -18,8 +18,10 @@ use super::memory;
 pub(super) struct Metrics {
     pub(super) node: bucksaw_node::Metrics,
     pub(super) sources: bucksaw_sources::Metrics,
+    pub(super) tls: bucksaw_tls::Metrics,
     pub(super) kafka: bucksaw_kafka::Metrics,
     pub(super) api: bucksaw_api::Metrics,
+    pub(super) auth: bucksaw_auth::Metrics,
     pub(super) clickhouse: bucksaw_clickhouse::Metrics,
     pub(super) memory_limit_bytes: Gauge,
     pub(super) insecure_listeners: Gauge,
@@ -82,7 +84,7 @@ impl Metrics {
         let help = "Memory limit of the node in bytes; all memory budgets derive from it";
         registry.register("memory_limit_bytes", help, memory_limit_bytes.clone());
         let insecure_listeners = Gauge::default();
-        let help = "Listeners that other machines can reach and that do not authenticate clients";
+        let help = "Listeners that other machines can reach and that do not authenticate clients, or do not encrypt their tokens";
         registry.register("insecure_listeners", help, insecure_listeners.clone());
         registry.register_collector(Box::new(MemoryUsedCollector));
         let agents = Arc::<AgentRegistry>::default();
@@ -91,8 +93,10 @@ impl Metrics {
         let metrics = Self {
             node: bucksaw_node::Metrics::new(&mut registry),
             sources: bucksaw_sources::Metrics::new(&mut registry),
+            tls: bucksaw_tls::Metrics::new(&mut registry),
             kafka: bucksaw_kafka::Metrics::new(&mut registry),
             api: bucksaw_api::Metrics::new(&mut registry),
+            auth: bucksaw_auth::Metrics::new(&mut registry),
             clickhouse: bucksaw_clickhouse::Metrics::register(registry.sub_registry_with_prefix("clickhouse")),
             memory_limit_bytes,
             insecure_listeners,

@@ -25,16 +25,18 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use bucksaw_api::{App, NodeInfo};
+use bucksaw_auth::Authenticator;
 use bucksaw_env::{Env, real};
 use bucksaw_node::{Environment, Node, NodeOpenError, OpenStore};
 use bucksaw_query::Answers;
 use bucksaw_sources::{ConnectionSlots, Intake, TcpIntake, UnfinishedBytes};
+use bucksaw_tls::ClientCertificates;
 use tokio::sync::watch;
 use tracing::info;
 
 use crate::args::ServeArgs;
 use crate::exit::Exit;
-use crate::open_listeners;
+use crate::open_listeners::{self, Lacking};
 use cluster::ClusterNetwork;
 use data_dir::DataDir;
 use descriptors::DescriptorMonitor;
@@ -57,6 +59,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let data_dir = DataDir::open(&env, &args.data_dir)?;
     descriptors::check(descriptor_limit, env.fs.as_ref(), &data_dir.path)?;
     let (metrics, registry) = Metrics::new(&env);
+    let authenticator = authenticator(&args, &env, metrics.auth)?;
     metrics.memory_limit_bytes.set(i64::try_from(memory_limit.bytes).unwrap_or(i64::MAX));
     let roles = settings::roles(&args);
 
@@ -67,8 +70,19 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let ClusterNetwork { net, address: cluster_address, listens_on } =
         runtimes.node.block_on(cluster::network(&args, &env, cluster_connections, metrics.net))?;
 
+    let tls = args.tls.load(
+        &env,
+        // With an auth file, clients may present a token instead.
+        if args.auth_file.is_some() { ClientCertificates::Optional } else { ClientCertificates::Required },
+        metrics.tls,
+        descriptors::handshakes_max(descriptor_limit),
+    )?;
+    if let Some(tls) = &tls {
+        runtimes.node.spawn(Arc::clone(&tls.server).watch(runtimes.tasks()));
+    }
     let open = listen::open_listeners(&args, &addresses, listens_on);
-    open_listeners::check(&open, args.insecure_listen)?;
+    let lacking = if args.auth_file.is_some() { Lacking::Encryption } else { Lacking::Authentication };
+    open_listeners::check(&open, args.insecure_listen, lacking)?;
     metrics.insecure_listeners.set(i64::try_from(open.len()).unwrap_or(i64::MAX));
 
     let mut config = settings::node(&args, &plan, &env, &data_dir, descriptor_limit);
@@ -100,7 +114,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     }
 
     let shares = descriptors::shares(descriptor_limit, node.store.open_files());
-    let sources = settings::sources(&args, &plan, shares, listen::http_address(&addresses));
+    let http = listen::http_address(&addresses, tls.is_some());
+    let sources = bucksaw_sources::Config { tls: tls.clone(), ..settings::sources(&args, &plan, shares, http) };
     let intake = TcpIntake {
         intake: Intake::new(node.queue.clone(), env.clone()),
         shedder: node.shedder.clone(),
@@ -109,6 +124,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         metrics: metrics.sources,
         slots: ConnectionSlots::new(shares.lines),
         agents: Arc::clone(&metrics.agents),
+        authenticator: authenticator.clone(),
     };
     let (slots, queue, context) = (intake.slots.clone(), node.queue.clone(), node.store_context.clone());
     let monitor = DescriptorMonitor { limit: descriptor_limit, shares, slots, queue, context };
@@ -122,18 +138,26 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         memory_limit_bytes: memory_limit.bytes,
         insecure_listeners: open.into_iter().map(|listener| listener.name).collect(),
     };
-    let api_config = settings::api(&args, &plan, shares);
+    let mut api_config = bucksaw_api::Config { tls, ..settings::api(&args, &plan, shares) };
+    // No other name has a page that a browser trusts to be this node.
+    let certified = api_config.tls.as_ref().map(|tls| tls.server.host_names());
+    api_config.allowed_hosts.extend(certified.unwrap_or_default());
     // Answers are rendered on blocking threads of the HTTP runtime.
     let http_tasks = Arc::new(real::Tasks::new(runtimes.http.handle().clone()));
     let answers = Answers::new(node.engine.clone(), http_tasks).with_scatter(node.scatter.clone());
     let app = App::new(answers, node.shedder.clone(), env, api_config, metrics.api, info, registry)
+        .with_authenticator(authenticator.clone())
         .with_repair(node.repair.clone())
         .with_agents(metrics.agents, &node.cluster)
-        .with_cluster(node.cluster.clone(), args.replication_factor);
+        .with_cluster(node.cluster.clone(), args.replication_factor)
+        .with_audit(args.audit);
 
     let signals = Signals::install(&runtimes.http)?;
     let mut tasks = node.start();
     let (stop, stopping) = watch::channel(false);
+    if let Some(authenticator) = authenticator {
+        runtimes.node.spawn(authenticator.reload_changes(node.tasks.clone(), stopping.clone()));
+    }
     if let Some(sink) = sink {
         runtimes.node.spawn(sink.run(node.tasks.clone(), stopping.clone()));
     }
@@ -155,6 +179,9 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     if let Some(kafka) = kafka {
         kafka.join();
     }
+    if let Some(trail) = app.audit_trail() {
+        trail.flush();
+    }
     runtimes.node.block_on(tasks.stop());
     runtimes.shut_down();
     info!("stopped");
@@ -162,6 +189,15 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         bail!("a task of the node failed because of a bug: see its log");
     }
     Ok(Exit::Done)
+}
+
+/// What recognises clients, if the arguments name an auth file.
+fn authenticator(args: &ServeArgs, env: &Env, metrics: bucksaw_auth::Metrics) -> anyhow::Result<Option<Authenticator>> {
+    let open = |path: &std::path::PathBuf| {
+        let opened = Authenticator::open(path, env.clone(), metrics);
+        opened.with_context(|| format!("--auth-file: {}", path.display()))
+    };
+    args.auth_file.as_ref().map(open).transpose()
 }
 
 fn log_ready(addresses: &BTreeMap<String, String>, data_dir: &Path) {

@@ -101,6 +101,7 @@ fn store(args: &ServeArgs, plan: &MemoryPlan, sizes: DiskSizes) -> bucksaw_store
         index_bytes_max: plan.store_index,
         repair: bucksaw_store::repair::Config { range_bytes: plan.repair, ..default.repair },
         retention_age: args.retention_age.0,
+        retention_labels: args.retention_label.iter().map(|rule| rule.0.clone()).collect(),
         retention_bytes: args.retention_bytes.0.map(|bytes| bytes.0),
         trash_age: args.trash_age,
         replication_factor: args.replication_factor as usize,

@@ -33,6 +33,9 @@ pub(super) fn check(args: &ServeArgs) -> anyhow::Result<()> {
     if args.retention_bytes.0.is_some() {
         bail!("--retention-bytes: a store in ClickHouse keeps records by age alone: use --retention-age");
     }
+    if !args.retention_label.is_empty() {
+        bail!("--retention-label: a store in ClickHouse keeps all records for one age: use --retention-age");
+    }
     if args.replication_factor > 1 {
         bail!("--replication-factor: ClickHouse replicates by itself: use the option engine of --store");
     }

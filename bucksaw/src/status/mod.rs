@@ -63,7 +63,7 @@ pub(crate) struct StatusArgs {
 pub(crate) fn run(args: StatusArgs) -> anyhow::Result<Exit> {
     interrupt::exit_on_interrupt()?;
     let runtime = node_client::runtime()?;
-    let client = NodeClient::new(&args.node);
+    let client = NodeClient::new(&args.node)?;
     let answer = runtime.block_on(client.get("/api/v1/cluster"))?;
     let cluster: Value = serde_json::from_slice(&answer)
         .with_context(|| format!("cannot parse the answer of {}: is it a bucksaw node?", args.node.addr))?;

@@ -44,9 +44,9 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    pub(super) fn new(args: &TailArgs, expr: String, printer: RecordPrinter) -> Self {
-        let (client, left) = (NodeClient::new(&args.node), args.max_count.unwrap_or(u64::MAX));
-        Self { client, expr, printer, shown: ShownRecords::default(), left, started: Instant::now() }
+    pub(super) fn new(args: &TailArgs, expr: String, printer: RecordPrinter) -> anyhow::Result<Self> {
+        let (client, left) = (NodeClient::new(&args.node)?, args.max_count.unwrap_or(u64::MAX));
+        Ok(Self { client, expr, printer, shown: ShownRecords::default(), left, started: Instant::now() })
     }
 
     /// Shows records until the limit is reached.

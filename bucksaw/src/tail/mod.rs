@@ -39,7 +39,7 @@ pub(crate) fn run(args: &TailArgs) -> anyhow::Result<Exit> {
     let printer = RecordPrinter::new(Out::coloured(args.display.color)?, style);
     interrupt::exit_on_interrupt()?;
     node_client::runtime()?.block_on(async {
-        let follower = Follower::new(args, selection.spelling, printer);
+        let follower = Follower::new(args, selection.spelling, printer)?;
         follower.run(history).await
     })
 }

@@ -3,6 +3,7 @@
 mod damaged;
 mod duplicate_id;
 mod retry;
+mod secret;
 mod watch;
 
 use std::process::Command;

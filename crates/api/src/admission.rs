@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -21,6 +21,7 @@ use axum::http::{HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bucksaw_env::lock;
+use bucksaw_steering::client_network;
 use tokio::sync::Notify;
 
 use crate::config::Config;
@@ -103,7 +104,7 @@ impl Admission {
     /// # Errors
     /// The limit that leaves no slot.
     pub(crate) fn admit_ordinary(self: &Arc<Self>, peer: SocketAddr) -> Result<OrdinarySlot, ConnectionLimit> {
-        let address = network(peer.ip());
+        let address = client_network(peer.ip());
         let mut counts = lock(&self.counts);
         let of_address = counts.by_address.get(&address).copied().unwrap_or(0);
         if counts.ordinary >= self.config.connections_max {
@@ -151,15 +152,6 @@ impl Drop for ReservedSlot {
     fn drop(&mut self) {
         self.admission.metrics.connections.dec();
         lock(&self.admission.counts).reserved.retain(|reserved| !Arc::ptr_eq(reserved, &self.reserved));
-    }
-}
-
-/// The unit that the limit per address counts: an IPv4 address, or the IPv6 network of 64 bits that one host commonly
-/// has.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),
-        address @ IpAddr::V4(_) => address,
     }
 }
 

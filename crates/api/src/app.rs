@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use bucksaw_auth::Authenticator;
 use bucksaw_cluster::Cluster;
 use bucksaw_env::Env;
 use bucksaw_ingest::Queue;
@@ -11,7 +12,7 @@ use bucksaw_query::{Answers, Engine};
 use bucksaw_record::Millis;
 use bucksaw_sources::http::BodyIntake;
 use bucksaw_sources::intake::EventFilter;
-use bucksaw_sources::{AgentRegistry, Intake};
+use bucksaw_sources::{AgentRegistry, AuditTrail, Intake};
 use bucksaw_steering::LoadShedder;
 use bucksaw_store::repair::Repair;
 use prometheus_client::registry::Registry;
@@ -61,8 +62,9 @@ pub struct App {
     pub(crate) membership: Option<ClusterMembership>,
     pub(crate) repair: Option<Arc<Repair>>,
     pub(crate) agents: Arc<AgentRegistry>,
-    /// The next number of an acknowledgement of Splunk's protocol.
-    pub(crate) next_ack: Arc<AtomicU64>,
+    /// `None` if every client may do everything.
+    pub(crate) authenticator: Option<Authenticator>,
+    pub(crate) audit: Option<Arc<AuditTrail>>,
     ready: Arc<AtomicBool>,
 }
 
@@ -106,7 +108,8 @@ impl App {
             membership: None,
             repair: None,
             agents: Arc::default(),
-            next_ack: Arc::default(),
+            authenticator: None,
+            audit: None,
             ready: Arc::new(AtomicBool::new(true)),
         }
     }
@@ -115,6 +118,26 @@ impl App {
     #[must_use]
     pub fn with_event_filter(self, filter: Option<Arc<dyn EventFilter>>) -> Self {
         Self { bodies: self.bodies.with_filter(filter), ..self }
+    }
+
+    /// Recognises clients by this authenticator, and refuses others.
+    #[must_use]
+    pub fn with_authenticator(self, authenticator: Option<Authenticator>) -> Self {
+        Self { authenticator, ..self }
+    }
+
+    /// The same with an audit trail, or without one.
+    #[must_use]
+    pub fn with_audit(self, is_audited: bool) -> Self {
+        let intake = Intake::new(Arc::clone(self.queue()), self.env.clone());
+        let trail = || AuditTrail::new(intake, self.info.id.clone(), Arc::clone(self.answers.tasks()));
+        Self { audit: is_audited.then(trail), ..self }
+    }
+
+    /// The audit trail, if the node has one.
+    #[must_use]
+    pub fn audit_trail(&self) -> Option<&Arc<AuditTrail>> {
+        self.audit.as_ref()
     }
 
     /// Adds the progress of repair to the status. Call it before [`Self::with_cluster`].

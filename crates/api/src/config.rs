@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bucksaw_sources::ListenerTls;
 use bucksaw_sources::http::{self, BodyLimits};
 
 /// Limit of a decompressed body in bytes. Uncompressed bodies have no limit.
@@ -13,6 +14,8 @@ const BODIES_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Settings of the HTTP surface. Numbers of connections, requests and answers are limits on how many exist at once.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// TLS of all listeners; `None` for connections in plain.
+    pub tls: Option<ListenerTls>,
     /// Host names accepted in `Host`, besides `localhost` and all addresses; `*` accepts every name.
     pub allowed_hosts: Vec<String>,
     /// Connections. Beyond them only health checks and metrics are answered.
@@ -46,6 +49,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            tls: None,
             allowed_hosts: Vec::new(),
             connections_max: 8_192,
             address_connections_max: 2_048,

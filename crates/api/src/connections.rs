@@ -1,9 +1,11 @@
 //! Accepts connections within limits, serves HTTP or gRPC on them, and drains them at a stop.
 //!
-//! All listeners of a node accept through here, and share the slots of one [`Admission`](crate::admission::Admission).
+//! All listeners of a node accept through here, and share the slots of one [`Admission`]. Each request has its
+//! [`ConnectionPeer`] as an extension.
 #![allow(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,20 +16,22 @@ use axum::extract::Request;
 use axum::middleware::from_fn;
 use axum::response::Response;
 use bucksaw_env::{BoxFuture, wait_for_stop};
-use bucksaw_sources::Acceptor;
+use bucksaw_sources::{AcceptedConnection, Acceptor, ConnectionPeer, Socket};
+use bucksaw_tls::AppProtocol;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tracing::{debug, warn};
 
-use crate::admission::{self, Admitted, OrdinarySlot, ReservedSlot};
+use crate::admission::{self, Admission, Admitted, OrdinarySlot, ReservedSlot};
 use crate::app::App;
 use crate::detached::DetachedRoutes;
+use crate::metrics::Metrics;
 
 /// Time limit of running requests when the node stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -69,35 +73,25 @@ pub(crate) enum Surface {
 
 /// Serves a listener until `stop` is true or its sender is gone, then drains for up to five seconds.
 pub(crate) async fn serve(listener: TcpListener, app: App, surface: Surface, mut stop: watch::Receiver<bool>) {
-    let (metrics, admission) = (app.metrics.clone(), Arc::clone(&app.admission));
-    let header_timeout = app.config.header_timeout;
-    let acceptor = Acceptor::new(listener, Arc::clone(&app.env.clock), metrics.accept_failed.clone());
+    let acceptor = Acceptor::new(listener, Arc::clone(&app.env.clock), app.metrics.accept_failed.clone());
+    let acceptor = acceptor.with_tls(app.config.tls.clone(), surface.protocol());
     let graceful = GracefulShutdown::new();
-    let monitoring_routes = match &surface {
-        Surface::Http(routes) => Some(routes.clone().layer(from_fn(admission::monitoring_only))),
-        Surface::Grpc(_) => None,
-    };
+    let server = Arc::new(ConnectionServer::new(&app, surface));
     loop {
-        let (stream, peer) = tokio::select! {
+        let (connection, peer) = tokio::select! {
             accepted = acceptor.accept() => accepted,
             () = wait_for_stop(&mut stop) => break,
         };
-        let admitted = match &monitoring_routes {
-            Some(_) => admission.admit(peer),
-            None => admission.admit_ordinary(peer).map_or_else(Admitted::Refused, Admitted::Ordinary),
-        };
-        if let Admitted::Reserved(_, limit) | Admitted::Refused(limit) = &admitted {
-            metrics.count_refused_connection(*limit);
-        }
-        match (admitted, &surface, &monitoring_routes) {
-            (Admitted::Ordinary(slot), Surface::Http(routes), _) => {
-                serve_http(stream, slot, routes.clone(), header_timeout, &graceful);
+        match connection {
+            AcceptedConnection::Open(socket) => server.serve(socket, peer, graceful.watcher()),
+            AcceptedConnection::Handshake(handshake) => {
+                let (server, stop, graceful) = (Arc::clone(&server), stop.clone(), graceful.watcher());
+                tokio::spawn(async move {
+                    if let Some(socket) = handshake.run(stop).await {
+                        server.serve(socket, peer, graceful);
+                    }
+                });
             }
-            (Admitted::Ordinary(slot), Surface::Grpc(calls), _) => {
-                serve_grpc(stream, slot, Arc::clone(calls), header_timeout, &graceful);
-            }
-            (Admitted::Reserved(slot, _), _, Some(routes)) => serve_monitoring(stream, slot, routes.clone(), &graceful),
-            (Admitted::Reserved(..) | Admitted::Refused(_), ..) => drop(stream),
         }
     }
     drop(acceptor);
@@ -106,28 +100,90 @@ pub(crate) async fn serve(listener: TcpListener, app: App, surface: Surface, mut
     }
 }
 
+impl Surface {
+    fn protocol(&self) -> AppProtocol {
+        match self {
+            Self::Http(_) => AppProtocol::Http,
+            Self::Grpc(_) => AppProtocol::Grpc,
+        }
+    }
+}
+
+/// Serves the connections of one listener.
+struct ConnectionServer {
+    surface: Surface,
+    /// The calls of a reserved connection, of a surface that has any.
+    monitoring_routes: Option<Router>,
+    admission: Arc<Admission>,
+    metrics: Metrics,
+    header_timeout: Duration,
+}
+
+impl ConnectionServer {
+    fn new(app: &App, surface: Surface) -> Self {
+        let monitoring_routes = match &surface {
+            Surface::Http(routes) => Some(routes.clone().layer(from_fn(admission::monitoring_only))),
+            Surface::Grpc(_) => None,
+        };
+        let (admission, metrics) = (Arc::clone(&app.admission), app.metrics.clone());
+        Self { surface, monitoring_routes, admission, metrics, header_timeout: app.config.header_timeout }
+    }
+
+    /// Serves an open connection in a task of its own, if there is a slot for it.
+    fn serve(&self, socket: Socket, address: SocketAddr, graceful: Watcher) {
+        let admitted = match &self.monitoring_routes {
+            Some(_) => self.admission.admit(address),
+            None => self.admission.admit_ordinary(address).map_or_else(Admitted::Refused, Admitted::Ordinary),
+        };
+        if let Admitted::Reserved(_, limit) | Admitted::Refused(limit) = &admitted {
+            self.metrics.count_refused_connection(*limit);
+        }
+        let identity = socket.identity().cloned();
+        let peer = Arc::new(ConnectionPeer { address, is_encrypted: socket.is_encrypted(), identity });
+        let header_timeout = self.header_timeout;
+        match (admitted, &self.surface, &self.monitoring_routes) {
+            (Admitted::Ordinary(slot), Surface::Http(routes), _) => {
+                serve_http(socket, (slot, peer), routes.clone(), header_timeout, graceful);
+            }
+            (Admitted::Ordinary(slot), Surface::Grpc(calls), _) => {
+                serve_grpc(socket, (slot, peer), Arc::clone(calls), header_timeout, graceful);
+            }
+            (Admitted::Reserved(slot, _), _, Some(routes)) => {
+                serve_monitoring(socket, (slot, peer), routes.clone(), graceful);
+            }
+            (Admitted::Reserved(..) | Admitted::Refused(_), ..) => drop(socket),
+        }
+    }
+}
+
 fn serve_http(
-    stream: TcpStream,
-    slot: OrdinarySlot,
+    socket: Socket,
+    (slot, peer): (OrdinarySlot, Arc<ConnectionPeer>),
     routes: Router,
     header_timeout: Duration,
-    graceful: &GracefulShutdown,
+    graceful: Watcher,
 ) {
-    let service = DetachedRoutes::new(routes, slot);
-    let connection = http1_builder(header_timeout).serve_connection(TokioIo::new(stream), service);
+    let service = DetachedRoutes::new(routes, slot, peer);
+    let connection = http1_builder(header_timeout).serve_connection(TokioIo::new(socket), service);
     let connection = graceful.watch(connection);
     tokio::spawn(async move { log_connection_end(connection.await) });
 }
 
-fn serve_monitoring(stream: TcpStream, slot: ReservedSlot, routes: Router, graceful: &GracefulShutdown) {
+fn serve_monitoring(
+    socket: Socket,
+    (slot, peer): (ReservedSlot, Arc<ConnectionPeer>),
+    routes: Router,
+    graceful: Watcher,
+) {
     let service = TowerToHyperService::new(routes);
     let reserved = Arc::clone(&slot.reserved);
-    let service = service_fn(move |request| {
+    let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         reserved.mark_request();
+        request.extensions_mut().insert(Arc::clone(&peer));
         service.call(request)
     });
     let mut builder = http1_builder(RESERVED_HEADER_TIMEOUT);
-    let connection = builder.keep_alive(false).serve_connection(TokioIo::new(stream), service);
+    let connection = builder.keep_alive(false).serve_connection(TokioIo::new(socket), service);
     let connection = graceful.watch(connection);
     tokio::spawn(async move {
         tokio::select! {
@@ -138,20 +194,21 @@ fn serve_monitoring(stream: TcpStream, slot: ReservedSlot, routes: Router, grace
 }
 
 fn serve_grpc(
-    stream: TcpStream,
-    slot: OrdinarySlot,
+    socket: Socket,
+    (slot, peer): (OrdinarySlot, Arc<ConnectionPeer>),
     calls: GrpcCalls,
     header_timeout: Duration,
-    graceful: &GracefulShutdown,
+    graceful: Watcher,
 ) {
     let has_request = Arc::new(AtomicBool::new(false));
     let mark = Arc::clone(&has_request);
-    let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+    let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         mark.store(true, Ordering::Relaxed);
+        request.extensions_mut().insert(Arc::clone(&peer));
         let answer = calls(request.map(Body::new));
         async move { Ok::<_, Infallible>(answer.await) }
     });
-    let connection = grpc_builder(header_timeout).serve_connection(TokioIo::new(stream), service).into_owned();
+    let connection = grpc_builder(header_timeout).serve_connection(TokioIo::new(socket), service).into_owned();
     let connection = graceful.watch(connection);
     tokio::spawn(async move {
         let _slot = slot;

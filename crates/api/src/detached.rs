@@ -11,6 +11,7 @@ use axum::Router;
 use axum::http::{Method, Request};
 use axum::response::{IntoResponse as _, Response};
 use bucksaw_env::BoxFuture;
+use bucksaw_sources::ConnectionPeer;
 use hyper::body::Incoming;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
@@ -23,12 +24,13 @@ pub(crate) struct DetachedRoutes {
     routes: TowerToHyperService<Router>,
     /// Held while a request of the connection runs.
     slot: Arc<OrdinarySlot>,
+    peer: Arc<ConnectionPeer>,
 }
 
 impl DetachedRoutes {
     /// `slot` is dropped when the connection and all of its requests have ended.
-    pub(crate) fn new(routes: Router, slot: OrdinarySlot) -> Self {
-        Self { routes: TowerToHyperService::new(routes), slot: Arc::new(slot) }
+    pub(crate) fn new(routes: Router, slot: OrdinarySlot, peer: Arc<ConnectionPeer>) -> Self {
+        Self { routes: TowerToHyperService::new(routes), slot: Arc::new(slot), peer }
     }
 }
 
@@ -37,7 +39,8 @@ impl Service<Request<Incoming>> for DetachedRoutes {
     type Error = Infallible;
     type Future = BoxFuture<Result<Response, Infallible>>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        request.extensions_mut().insert(Arc::clone(&self.peer));
         let has_records = has_records(request.method(), request.uri().path());
         let answer = self.routes.call(request);
         if !has_records {

@@ -62,6 +62,11 @@ impl ApiError {
         Self { retry_after_s: Some(OVERLOADED_RETRY_S), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
     }
 
+    /// The same with another delay, in seconds.
+    pub(crate) fn after(self, retry_after_s: u32) -> Self {
+        Self { retry_after_s: Some(retry_after_s), ..self }
+    }
+
     /// Adds `Retry-After` to an answer in another format.
     pub(crate) fn with_retry_after(&self, mut response: Response) -> Response {
         if let Some(wait) = self.retry_after_s {

@@ -38,7 +38,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Accepts these host names besides `localhost` and all addresses; [`ANY`] accepts all.
+    /// Accepts these host names besides `localhost` and all addresses; [`ANY`] accepts all, `*.a` one label before `a`.
     pub(crate) fn new(names: &[String], metrics: Metrics) -> Self {
         Self { names: names.iter().map(|name| canonical(name)).collect(), metrics }
     }
@@ -74,7 +74,10 @@ impl Guard {
             return true;
         }
         let host = canonical(host);
-        host == "localhost" || self.names.iter().any(|name| name == ANY || *name == host)
+        // As in certificates, `*` is one label.
+        let parent = host.split_once('.').map(|(_, parent)| parent);
+        let is_below = |name: &str| name.strip_prefix("*.").is_some_and(|domain| parent == Some(domain));
+        host == "localhost" || self.names.iter().any(|name| name == ANY || *name == host || is_below(name))
     }
 }
 
@@ -228,6 +231,10 @@ mod tests {
         host("LOGS.example", &["Logs.Example."], true);
         host("x.logs.example", &["logs.example"], false);
         host("whatever.example", &["*"], true);
+        host("a.logs.example", &["*.logs.example"], true);
+        for bad in ["b.a.logs.example", "logs.example", ".logs.example.evil"] {
+            host(bad, &["*.logs.example"], false);
+        }
         assert_eq!(check("GET", "/", &[], &[]), None);
         assert_eq!(check("GET", "/", &[("host", "127.0.0.1"), ("host", "127.0.0.1")], &[]), Some(RefusalReason::host));
         assert_eq!(check("GET", "http://evil.example/", &[("host", "127.0.0.1")], &[]), Some(RefusalReason::host));

@@ -6,9 +6,11 @@
 //! This crate binds no port, starts no runtime, and opens no file.
 
 mod accept_encoding;
+mod access;
 mod admission;
 mod agents;
 mod app;
+mod audit;
 mod compress;
 mod config;
 mod connections;
@@ -40,7 +42,8 @@ mod stream;
 mod streams;
 mod tail;
 
+pub use access::RouteAccess;
 pub use app::{App, NodeInfo};
 pub use config::Config;
 pub use metrics::Metrics;
-pub use server::{serve, serve_grpc, serve_otlp_grpc, serve_otlp_http};
+pub use server::{grpc_methods, otlp_routes, routes, serve, serve_grpc, serve_otlp_grpc, serve_otlp_http};

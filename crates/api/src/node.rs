@@ -9,6 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use bucksaw_auth::Authenticator;
 use bucksaw_cluster::{Cluster, ClusterVersion, DataSummary, ForgetError, IncompatiblePeer, Member};
 use bucksaw_env::{Body, wait_for_stop};
 use bucksaw_ingest::HaltReason;
@@ -233,6 +234,13 @@ fn node_status_blocking(app: &App) -> Value {
     if !info.insecure_listeners.is_empty() {
         status["insecure_listeners"] = info.insecure_listeners.clone().into();
     }
+    if let Some(auth) = app.authenticator.as_ref().map(Authenticator::status) {
+        status["authentication"] = json!({
+            "credentials": auth.credentials,
+            "loaded": format_time(Some(auth.loaded_at)),
+            "failure": auth.failure,
+        });
+    }
     let damaged_keys = queue.damaged_keys();
     if damaged_keys > 0 {
         status["damaged_keys"] = damaged_keys.into();
@@ -326,6 +334,7 @@ pub(crate) async fn calls() -> &'static str {
      GET  /api/v1/count, /api/v1/histogram, /api/v1/fields, /api/v1/context, /api/v1/labels, /api/v1/streams\n\
      GET  /api/v1/check, /api/v1/cluster, /api/v1/agents, /api/v1/history\n\
      POST /api/v1/forget?node=ID   remove a node that will not return\n\
+     POST /api/v1/login, /api/v1/logout   of the page; GET /api/v1/session: who the client is\n\
      GET  /metrics, /-/healthy, /-/ready\n"
 }
 

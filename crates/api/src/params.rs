@@ -4,11 +4,13 @@ use axum::body::{Body, Bytes};
 use axum::extract::FromRequest;
 use axum::http::{self, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use bucksaw_auth::ClientAccess;
 use bucksaw_query::{Order, Request};
 use bucksaw_record::time::TimeZone;
 use bucksaw_record::{Expr, Id, Millis, time};
 use percent_encoding::percent_decode;
 
+use crate::audit::RequestFacts;
 use crate::error::ApiError;
 
 /// Parameters in the given order.
@@ -34,6 +36,13 @@ impl Params {
     pub(crate) fn of<'a>(pairs: impl IntoIterator<Item = (&'a str, Vec<u8>)>) -> Self {
         let pairs = pairs.into_iter().filter(|(_, value)| !value.is_empty());
         Self(pairs.map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+
+    /// Notes the parameters for the audit trail.
+    pub(crate) fn note(&self, facts: Option<&RequestFacts>) {
+        if let Some(facts) = facts {
+            facts.add_details(self.0.iter().map(|(name, value)| (name.as_str(), value.as_slice())));
+        }
     }
 
     /// Refuses parameters that the call does not have. Otherwise a misspelt `form` would be ignored, and the search
@@ -85,9 +94,9 @@ impl Params {
         moment.map_err(|error| ApiError::bad_request(format!("{name}: {error}")))
     }
 
-    /// A request of the last hour by default. The default of `to` includes records whose time is ahead of this node's
+    /// A request of a client, within the streams that exist for it; of the last hour by default. The default of `to` includes records whose time is ahead of this node's
     /// clock, so that every accepted record is found.
-    pub(crate) fn request(&self, now: Millis, order: Order) -> Result<Request, ApiError> {
+    pub(crate) fn request(&self, client: &ClientAccess, now: Millis, order: Order) -> Result<Request, ApiError> {
         let zone = self.zone()?;
         let from = self.moment("from", now, &zone)?.unwrap_or(now.saturating_sub(3_600_000));
         let to = self.moment("to", now, &zone)?.unwrap_or(now.saturating_add(Millis::AHEAD_MS_MAX + 1));
@@ -100,7 +109,8 @@ impl Params {
             "desc" => Order::Descending,
             other => return Err(ApiError::bad_request(format!("order is asc or desc, not `{other}`"))),
         };
-        let request = Request { order, limit: self.number("limit")?, ..Request::new(self.expr()?, from, to) };
+        let request = Request::new(self.expr()?, from, to).within(client.scope().cloned());
+        let request = Request { order, limit: self.number("limit")?, ..request };
         Ok(match self.id("after")? {
             Some(id) => request.after(id),
             None => request,
@@ -121,15 +131,14 @@ impl<S: Send + Sync> FromRequest<S> for Params {
         let mut params = Self::parse(request.uri().query().unwrap_or_default().as_bytes());
         let kind = request.headers().get(header::CONTENT_TYPE);
         let form = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/x-www-form-urlencoded"));
+        let facts = RequestFacts::of(request.extensions()).cloned();
         let body = Bytes::from_request(request, state).await.map_err(IntoResponse::into_response)?;
-        if body.is_empty() {
-            return Ok(params);
-        }
-        if !form {
+        if !body.is_empty() && !form {
             let message = "a body must be a form: Content-Type: application/x-www-form-urlencoded";
             return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message).into_response());
         }
         params.0.extend(Self::parse(&body).0);
+        params.note(facts.as_ref());
         Ok(params)
     }
 }
@@ -155,7 +164,7 @@ mod tests {
     #[test]
     fn spans_default_to_the_last_hour() {
         let now = Millis(1_700_000_000_000);
-        let request = |query: &[u8]| Params::parse(query).request(now, Order::Ascending);
+        let request = |query: &[u8]| Params::parse(query).request(&ClientAccess::default(), now, Order::Ascending);
         let default = request(b"").unwrap();
         assert_eq!(default.from.time(), Millis(now.0 - 3_600_000));
         assert!(default.to.time() > now.saturating_add(Millis::AHEAD_MS_MAX));
@@ -255,7 +264,7 @@ mod tests {
             add("to", to.map(|seconds| seconds.to_string()));
             add("limit", limit.map(|limit| limit.to_string()));
             add("after", after.map(|id| Id::from_bits(id).to_string()));
-            let request = Params::parse(query.as_bytes()).request(now, Order::Descending);
+            let request = Params::parse(query.as_bytes()).request(&ClientAccess::default(), now, Order::Descending);
             let lower = from.map_or(now.0 - 3_600_000, |seconds| seconds * 1_000);
             let upper = to.map_or(now.0 + Millis::AHEAD_MS_MAX + 1, |seconds| seconds * 1_000);
             if lower > upper {

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::access::RequestClient;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::groups::{RequestedGrouping, ShownGroups};
@@ -33,9 +34,14 @@ const SIDE_RECORDS_MAX: u64 = 1_000;
 
 const QUERY_PARAMS: [&str; 8] = ["q", "from", "to", "tz", "limit", "order", "after", "format"];
 
-pub(crate) async fn query(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
+pub(crate) async fn query(
+    State(app): State<App>,
+    RequestClient(client): RequestClient,
+    headers: HeaderMap,
+    params: Params,
+) -> Result<Response, ApiError> {
     params.reject_unknown(&QUERY_PARAMS)?;
-    let request = params.request(app.now(), Order::Ascending)?;
+    let request = params.request(&client, app.now(), Order::Ascending)?;
     let format = match StreamFormat::negotiate(&headers, params.text("format")?)? {
         StreamFormat::Events => StreamFormat::Ndjson,
         format => format,
@@ -45,12 +51,17 @@ pub(crate) async fn query(State(app): State<App>, headers: HeaderMap, params: Pa
 }
 
 /// One document, sent at the pace of its reader. A document without an end is incomplete.
-pub(crate) async fn context(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
+pub(crate) async fn context(
+    State(app): State<App>,
+    RequestClient(client): RequestClient,
+    params: Params,
+) -> Result<Response, ApiError> {
     params.reject_unknown(&["id", "before", "after"])?;
     let id = params.id("id")?.ok_or_else(|| ApiError::bad_request("parameter `id` is missing: the id of a record"))?;
     let side = |name| Ok::<u64, ApiError>(params.number(name)?.unwrap_or(10).min(SIDE_RECORDS_MAX));
     let (before, after) = (side("before")?, side("after")?);
-    stream_records(&app, StreamFormat::Json, Hints::default(), app.answers.context(id, before, after)).await
+    let records = app.answers.context(id, before, after, client.scope().cloned());
+    stream_records(&app, StreamFormat::Json, Hints::default(), records).await
 }
 
 /// Runs a query for records and streams its answer.
@@ -100,9 +111,13 @@ pub(crate) async fn run_query<T, Q: Future<Output = Result<(T, QueryStats), Requ
     Ok((result, render::stats(&stats, seconds_since(&*app.env.clock, started), &hints)))
 }
 
-pub(crate) async fn count(State(app): State<App>, params: Params) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn count(
+    State(app): State<App>,
+    RequestClient(client): RequestClient,
+    params: Params,
+) -> Result<Json<Value>, ApiError> {
     params.reject_unknown(&["q", "from", "to", "tz"])?;
-    let request = params.request(app.now(), Order::Ascending)?;
+    let request = params.request(&client, app.now(), Order::Ascending)?;
     let hints = Hints::of(&request, &params);
     let (count, stats) = run_query(&app, hints, |permit| app.answers.count(request, permit)).await?;
     Ok(Json(json!({ "count": count, "stats": stats })))
@@ -125,12 +140,13 @@ pub(crate) async fn check(State(app): State<App>, params: Params) -> Result<Json
 /// statistics.
 pub(crate) async fn histogram(
     State(app): State<App>,
+    RequestClient(client): RequestClient,
     headers: HeaderMap,
     params: Params,
 ) -> Result<Response, ApiError> {
     params.reject_unknown(&["q", "from", "to", "tz", "buckets", "by", "value"])?;
     let now = app.now();
-    let mut request = params.request(now, Order::Ascending)?;
+    let mut request = params.request(&client, now, Order::Ascending)?;
     // By default a histogram ends now, so that its buckets do not reach into the future.
     if params.bytes("to").is_none_or(<[u8]>::is_empty) {
         request.to = Id::first_at(now.saturating_add(1));
@@ -206,9 +222,13 @@ fn histogram_document(
     render::document("buckets", buckets, end)
 }
 
-pub(crate) async fn fields(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
+pub(crate) async fn fields(
+    State(app): State<App>,
+    RequestClient(client): RequestClient,
+    params: Params,
+) -> Result<Response, ApiError> {
     params.reject_unknown(&["q", "from", "to", "tz"])?;
-    let request = params.request(app.now(), Order::Descending)?;
+    let request = params.request(&client, app.now(), Order::Descending)?;
     let hints = Hints::of(&request, &params);
     let (fields, stats) = run_query(&app, hints, |permit| app.answers.fields(request, permit)).await?;
     let Fields { records, is_sampled: sampled, fields } = fields;

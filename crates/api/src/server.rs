@@ -3,17 +3,23 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::{HeaderMap, Method, header};
+use axum::http::{HeaderMap, Method};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::access::RouteAccess::{Admin, Any, Ingest, Nodes, Page, Public, Read};
+use crate::access::{self, RouteAccess, Routes};
 use crate::app::App;
 use crate::connections::{GrpcCalls, Surface};
 use crate::guard::Guard;
-use crate::{agents, compress, connections, grpc_calls, guard, ingest, node, page, query, senders, streams, tail};
+use crate::{
+    agents, audit, compress, connections, grpc_calls, guard, ingest, node, page, query, senders, streams, tail,
+};
+
+pub use crate::grpc_calls::grpc_methods;
 
 /// Serves all routes over HTTP on a listener until `stop` is true or its sender is gone, then drains for up to five seconds.
 pub async fn serve(listener: TcpListener, app: App, stop: watch::Receiver<bool>) {
@@ -45,56 +51,83 @@ pub async fn serve_otlp_grpc(listener: TcpListener, app: App, stop: watch::Recei
 
 /// The page; the version for senders to Elasticsearch, which accept JSON.
 async fn root(method: Method, headers: HeaderMap) -> Response {
-    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
-    if accept.contains("json") && !accept.contains("html") {
+    if access::asks_for_json(&headers) {
         return senders::elasticsearch_info(method.as_str());
     }
     page::index(headers).await.into_response()
 }
 
+/// All routes of the HTTP port, each with those who may call it.
+fn http_routes() -> Routes {
+    Routes::default()
+        .route("/", Page, get(root))
+        .route("/nodes", Public, get(page::index))
+        .route("/favicon.svg", Public, get(page::icon))
+        .route("/assets/{*path}", Public, get(page::asset))
+        .route("/-/healthy", Public, get(node::healthy))
+        .route("/-/ready", Public, get(node::ready))
+        .route("/api/v1/login", Public, post(access::login))
+        .route("/api/v1/logout", Public, post(access::logout))
+        .route("/api/v1/session", Any, get(access::session))
+        .route("/api/v1", Any, get(node::calls))
+        .route("/api/v1/ingest", Ingest, post(ingest::ingest))
+        .route("/api/v1/query", Read, get(query::query).post(query::query))
+        .route("/api/v1/tail", Read, get(tail::tail))
+        .route("/api/v1/check", Read, get(query::check).post(query::check))
+        .route("/api/v1/count", Read, get(query::count).post(query::count))
+        .route("/api/v1/histogram", Read, get(query::histogram).post(query::histogram))
+        .route("/api/v1/fields", Read, get(query::fields).post(query::fields))
+        .route("/api/v1/context", Read, get(query::context))
+        .route("/api/v1/labels", Read, get(streams::labels).post(streams::labels))
+        .route("/api/v1/streams", Read, get(streams::streams).post(streams::streams))
+        .route("/api/v1/cluster", Nodes, get(node::cluster))
+        .route("/api/v1/agents", Nodes, get(agents::agents))
+        .route("/api/v1/history", Nodes, get(node::history))
+        .route("/metrics", Nodes, get(node::metrics))
+        .route("/api/v1/forget", Admin, post(node::forget))
+        .merge(senders::routes())
+}
+
+/// The routes of the listener for OTLP over HTTP.
+fn otlp_http_routes() -> Routes {
+    Routes::default()
+        .route("/-/healthy", Public, get(node::healthy))
+        .route("/-/ready", Public, get(node::ready))
+        .merge(senders::otlp_routes())
+}
+
+/// The paths of the HTTP port, and who may call each.
+pub fn routes() -> Vec<(&'static str, RouteAccess)> {
+    http_routes().list().collect()
+}
+
+/// The paths of the port for OTLP over HTTP, and who may call each.
+pub fn otlp_routes() -> Vec<(&'static str, RouteAccess)> {
+    otlp_http_routes().list().collect()
+}
+
 pub(crate) fn router(app: App) -> Router {
     let guard = Guard::new(&app.config.allowed_hosts, app.metrics.clone());
-    Router::new()
-        .route("/", get(root))
-        .route("/nodes", get(page::index))
-        .route("/favicon.svg", get(page::icon))
-        .route("/assets/{*path}", get(page::asset))
-        .route("/api/v1", get(node::calls))
-        .route("/api/v1/ingest", post(ingest::ingest))
-        .route("/api/v1/query", get(query::query).post(query::query))
-        .route("/api/v1/tail", get(tail::tail))
-        .route("/api/v1/check", get(query::check).post(query::check))
-        .route("/api/v1/count", get(query::count).post(query::count))
-        .route("/api/v1/histogram", get(query::histogram).post(query::histogram))
-        .route("/api/v1/fields", get(query::fields).post(query::fields))
-        .route("/api/v1/context", get(query::context))
-        .route("/api/v1/labels", get(streams::labels).post(streams::labels))
-        .route("/api/v1/streams", get(streams::streams).post(streams::streams))
-        .route("/api/v1/cluster", get(node::cluster))
-        .route("/api/v1/agents", get(agents::agents))
-        .route("/api/v1/forget", post(node::forget))
-        .route("/api/v1/history", get(node::history))
-        .route("/metrics", get(node::metrics))
-        .route("/-/healthy", get(node::healthy))
-        .route("/-/ready", get(node::ready))
-        .merge(senders::routes())
+    let (routes, check) = http_routes().with_check(&app, "http");
+    routes
         .fallback(node::unknown_path)
         .method_not_allowed_fallback(node::method_not_allowed)
         .layer(from_fn_with_state(Arc::clone(&app.compression_permits), compress::compress))
         // Around every route and both fallbacks.
+        .layer(from_fn_with_state(check, access::check))
         .layer(from_fn_with_state(guard, guard::guard))
+        // Around all that may refuse a request.
+        .layer(from_fn_with_state(app.clone(), audit::audit))
         .with_state(app)
 }
 
-/// The routes of the listener for OTLP over HTTP.
 pub(crate) fn otlp_router(app: App) -> Router {
     let guard = Guard::new(&app.config.allowed_hosts, app.metrics.clone());
-    Router::new()
-        .route("/-/healthy", get(node::healthy))
-        .route("/-/ready", get(node::ready))
-        .merge(senders::otlp_routes())
+    let (routes, check) = otlp_http_routes().with_check(&app, "otlp-http");
+    routes
         .fallback(senders::unknown_otlp_path)
         .method_not_allowed_fallback(senders::unknown_otlp_path)
+        .layer(from_fn_with_state(check, access::check))
         .layer(from_fn_with_state(guard, guard::guard))
         .with_state(app)
 }

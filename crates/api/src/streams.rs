@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use axum::extract::State;
 use axum::response::Response;
+use bucksaw_auth::ClientAccess;
 use bucksaw_query::{Order, StreamSize, Streams};
 use serde_json::{Value, json};
 
+use crate::access::RequestClient;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::hints::Hints;
@@ -23,9 +25,13 @@ const VALUES_DEFAULT: u64 = 100;
 const VALUES_MAX: u64 = 10_000;
 
 /// `GET /api/v1/streams`: the streams with most records.
-pub(crate) async fn streams(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
+pub(crate) async fn streams(
+    State(app): State<App>,
+    RequestClient(client): RequestClient,
+    params: Params,
+) -> Result<Response, ApiError> {
     let limit = limit(&params, STREAMS_DEFAULT, STREAMS_MAX)?;
-    let (streams, stats) = list(&app, &params).await?;
+    let (streams, stats) = list(&app, &client, &params).await?;
     let end = streams_end(&streams, &stats);
     let shown = streams.streams.into_iter().take(limit).map(|stream| stream_object(&stream));
     send_document(&app, render::document("streams", shown, end.into_bytes()))
@@ -43,9 +49,13 @@ fn streams_end(found: &Streams, stats: &Value) -> String {
 }
 
 /// `GET /api/v1/labels`: the labels of the streams, with their values.
-pub(crate) async fn labels(State(app): State<App>, params: Params) -> Result<Response, ApiError> {
+pub(crate) async fn labels(
+    State(app): State<App>,
+    RequestClient(client): RequestClient,
+    params: Params,
+) -> Result<Response, ApiError> {
     let limit = limit(&params, VALUES_DEFAULT, VALUES_MAX)?;
-    let (Streams { streams, is_cut, .. }, stats) = list(&app, &params).await?;
+    let (Streams { streams, is_cut, .. }, stats) = list(&app, &client, &params).await?;
     let labels = labels_of(streams);
     let end = labels_end(is_cut, &stats);
     let shown = labels.into_iter().map(move |(name, values)| label_object(&name, values, limit));
@@ -77,9 +87,9 @@ fn limit(params: &Params, default: u64, max: u64) -> Result<usize, ApiError> {
     Ok(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-async fn list(app: &App, params: &Params) -> Result<(Streams, Value), ApiError> {
+async fn list(app: &App, client: &ClientAccess, params: &Params) -> Result<(Streams, Value), ApiError> {
     params.reject_unknown(&["q", "from", "to", "tz", "limit"])?;
-    let request = params.request(app.now(), Order::Ascending)?;
+    let request = params.request(client, app.now(), Order::Ascending)?;
     run_query(app, Hints::default(), |permit| app.answers.streams(request, permit)).await
 }
 

@@ -12,6 +12,7 @@ use bucksaw_query::{RecordRef, SinkClosed, TailEvent, TailRecords, TailStream};
 use bytes::Bytes;
 use serde_json::json;
 
+use crate::access::RequestClient;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::params::Params;
@@ -31,7 +32,12 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// A comment, which server-sent events ignore.
 const KEEPALIVE: Bytes = Bytes::from_static(b": keepalive\n\n");
 
-pub(crate) async fn tail(State(app): State<App>, headers: HeaderMap, params: Params) -> Result<Response, ApiError> {
+pub(crate) async fn tail(
+    State(app): State<App>,
+    RequestClient(client): RequestClient,
+    headers: HeaderMap,
+    params: Params,
+) -> Result<Response, ApiError> {
     params.reject_unknown(&["q", "format", "rate"])?;
     let format = match StreamFormat::negotiate(&headers, params.text("format")?)? {
         // A document has an end.
@@ -41,7 +47,7 @@ pub(crate) async fn tail(State(app): State<App>, headers: HeaderMap, params: Par
     let expr = params.expr()?;
     let limiter = TailRateLimiter::new(params.number("rate")?, Arc::clone(&app.env.clock));
     let permit = try_permit(&app.tail_permits, "too many tails are open")?;
-    let tail = app.answers.tail(&expr)?;
+    let tail = app.answers.tail(&expr, client.scope().cloned())?;
     let (sender, response) = open_stream(format);
     tokio::spawn(async move {
         let _permit = permit;

@@ -9,7 +9,7 @@
 //! are both.
 
 use bucksaw_record::expr::{Field, LineTest, Literal, Pattern, Test};
-use bucksaw_record::{Expr, Labels};
+use bucksaw_record::{Expr, LabelScope, Labels};
 use bucksaw_scan::required_texts;
 
 use crate::parameters::Parameters;
@@ -45,12 +45,14 @@ pub(crate) struct SqlFilter {
 }
 
 impl SqlFilter {
-    /// A condition that holds for all matching records of the expression and the stream.
-    pub(crate) fn new(expr: &Expr, stream: Option<&Labels>) -> Self {
+    /// A condition that holds for all matching records of the expression, of the stream and of the scope.
+    pub(crate) fn new(expr: &Expr, stream: Option<&Labels>, scope: Option<&LabelScope>) -> Self {
         let mut parameters = Parameters::default();
-        let of_stream = stream.map(|labels| stream_condition(labels, &mut parameters));
+        let of_scope = scope.and_then(|scope| scope_condition(scope, &mut parameters));
+        let of_stream = stream.and_then(|labels| stream_condition(labels, &mut parameters));
         let of_expr = condition(expr, Bound::Upper, &mut parameters);
-        let sql = of_stream.into_iter().flatten().chain(of_expr).collect::<Vec<_>>().join(" AND ");
+        let conditions = of_scope.into_iter().chain(of_stream).chain(of_expr);
+        let sql = conditions.collect::<Vec<_>>().join(" AND ");
         Self { sql, parameters }
     }
 }
@@ -59,6 +61,20 @@ impl SqlFilter {
 fn stream_condition(labels: &Labels, parameters: &mut Parameters) -> Option<String> {
     let mut terms = vec![format!("length(labels) = {}", labels.iter().count())];
     for (name, value) in labels.iter() {
+        let (name, value) = (parameters.text(name.as_bytes())?, parameters.text(value.as_bytes())?);
+        terms.push(format!("labels[{name}] = {value}"));
+    }
+    Some(format!("({})", terms.join(" AND ")))
+}
+
+/// Whether the stream of a row is in a scope. `None` if every row may be, or if there is no room for its labels: as any other
+/// condition it only spares rows, and the query checks the scope of each.
+fn scope_condition(scope: &LabelScope, parameters: &mut Parameters) -> Option<String> {
+    let mut terms = Vec::new();
+    if !scope.labels().is_reserved() {
+        terms.push(format!("NOT mapContains(labels, {})", parameters.text(Labels::RESERVED_NAME.as_bytes())?));
+    }
+    for (name, value) in scope.labels().iter() {
         let (name, value) = (parameters.text(name.as_bytes())?, parameters.text(value.as_bytes())?);
         terms.push(format!("labels[{name}] = {value}"));
     }
@@ -165,14 +181,14 @@ mod tests {
     use super::*;
 
     fn sql(expression: &str) -> String {
-        SqlFilter::new(&Expr::parse(expression.as_bytes()).unwrap(), None).sql
+        SqlFilter::new(&Expr::parse(expression.as_bytes()).unwrap(), None, None).sql
     }
 
     #[test]
     fn values_are_never_part_of_the_text() {
         let hostile = "'); DROP TABLE records; --";
         let expression = format!("\"{hostile}\" app=\"{hostile}\" _line=~/x/");
-        let filter = SqlFilter::new(&Expr::parse(expression.as_bytes()).unwrap(), None);
+        let filter = SqlFilter::new(&Expr::parse(expression.as_bytes()).unwrap(), None, None);
         assert!(!filter.sql.contains("DROP") && !filter.sql.contains('\''), "{}", filter.sql);
         assert!(filter.sql.contains("position(line, {p0:String}) > 0"), "{}", filter.sql);
     }
@@ -207,7 +223,7 @@ mod tests {
         };
         assert_eq!(sql("app=shop"), label(1));
         assert_eq!(sql("-app=shop"), format!("(NOT {})", label(0)));
-        let filter = SqlFilter::new(&Expr::All, Some(&Labels::parse("a=1,b=2").unwrap()));
+        let filter = SqlFilter::new(&Expr::All, Some(&Labels::parse("a=1,b=2").unwrap()), None);
         assert_eq!(
             filter.sql,
             "(length(labels) = 2 AND labels[{p0:String}] = {p1:String} AND labels[{p2:String}] = {p3:String})"
@@ -215,11 +231,26 @@ mod tests {
     }
 
     #[test]
+    fn a_scope_is_a_condition_with_bound_values() {
+        let of_scope = |labels: &str| {
+            let scope = LabelScope::new(Labels::parse(labels).unwrap());
+            SqlFilter::new(&Expr::All, None, Some(&scope))
+        };
+        assert_eq!(of_scope("").sql, "(NOT mapContains(labels, {p0:String}))");
+        let filter = of_scope("env=dev,tenant=\"a' OR 1\"");
+        let want = "(NOT mapContains(labels, {p0:String}) AND labels[{p1:String}] = {p2:String} AND \
+                    labels[{p3:String}] = {p4:String})";
+        assert_eq!(filter.sql, want);
+        assert!(filter.parameters.query_string().contains("&param_p4=a%27%20OR%201"));
+        assert_eq!(of_scope("_bucksaw=audit").sql, "(labels[{p0:String}] = {p1:String})");
+    }
+
+    #[test]
     fn what_has_no_room_is_left_out() {
         let long = Expr::Literal(Literal { bytes: vec![b'x'; 20 << 10], case_insensitive: false });
         let short = Expr::Literal(Literal { bytes: b"y".to_vec(), case_insensitive: false });
-        let filter = SqlFilter::new(&Expr::And(vec![long.clone(), short.clone()]), None);
+        let filter = SqlFilter::new(&Expr::And(vec![long.clone(), short.clone()]), None, None);
         assert_eq!(filter.sql.matches("{p0:String}").count(), 2);
-        assert_eq!(SqlFilter::new(&Expr::Or(vec![long, short]), None).sql, "");
+        assert_eq!(SqlFilter::new(&Expr::Or(vec![long, short]), None, None).sql, "");
     }
 }

@@ -198,7 +198,7 @@ impl Store for ClickHouseStore {
         if from >= to {
             return Selection::default();
         }
-        let condition = Arc::new(SqlFilter::new(filter.expr, filter.stream));
+        let condition = Arc::new(SqlFilter::new(filter.expr, filter.stream, filter.scope));
         let since = self.answers_since().map(|since| since.0);
         let range = |slice: Slice| -> Arc<dyn RecordRange> {
             Arc::new(TableRange::new(Arc::clone(&self.database), slice, Arc::clone(&condition), since))

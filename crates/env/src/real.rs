@@ -26,7 +26,7 @@ use rustix::fs::OFlags;
 
 #[doc(hidden)]
 pub use net::fuzz_input;
-pub use net::{BindError, Config as NetConfig, Counters, Net, PEER_TIMEOUT, Secret, SecretTooShort};
+pub use net::{BindError, Config as NetConfig, Counters, InvalidSecret, Net, PEER_TIMEOUT, Secret};
 pub use offline::OfflineNet;
 pub use tasks::Tasks;
 

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use bucksaw_auth::SecretText;
 use bucksaw_record::Labels;
 use bucksaw_record::time::TimeZone;
+use bucksaw_tls::ClientTls;
 
 use crate::{AgentInfo, AgentMonitor, LineConfig};
 
@@ -12,8 +14,13 @@ use crate::{AgentInfo, AgentMonitor, LineConfig};
 pub struct Config {
     /// The nodes as `HOST:PORT`. Names are resolved anew for each connection.
     pub addresses: Vec<String>,
+    /// How nodes are verified; `None` for connections in plain. A node must have a certificate for its address here, or for that
+    /// by which another node names it.
+    pub tls: Option<ClientTls>,
     /// Whether the addresses are tried in random order, so that many agents with one list spread over its nodes.
     pub shuffle: bool,
+    /// The token that is presented to nodes.
+    pub token: Option<SecretText>,
     /// The labels of all records.
     pub labels: Labels,
     /// The zone of the times in lines; `None` if lines have the time of their batch.
@@ -48,11 +55,20 @@ pub struct Config {
     pub monitor: AgentMonitor,
 }
 
+impl Config {
+    /// What a connection to a node needs: the settings of TLS, and the token.
+    pub(crate) fn credentials(&self) -> (Option<&ClientTls>, Option<&SecretText>) {
+        (self.tls.as_ref(), self.token.as_ref())
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
             addresses: Vec::new(),
+            tls: None,
             shuffle: true,
+            token: None,
             labels: Labels::default(),
             line_zone: None,
             lines: LineConfig::default(),

@@ -84,7 +84,7 @@ impl<'a> ConnectionLoop<'a> {
     async fn ship(&mut self, address: &str, connection: Option<NodeConnection>) -> SessionEnd {
         let connection = match connection {
             Some(connection) => connection,
-            None => match connect(address, &self.config.labels).await {
+            None => match connect(address, &self.config.labels, self.config.credentials()).await {
                 Ok(connection) => connection,
                 Err(error) => return SessionEnd { error, next: None },
             },

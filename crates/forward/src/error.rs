@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bucksaw_tls::TlsFailure;
 use bucksaw_wire::{WireError, WireVersion};
 
 /// Why not all of the input was shipped.
@@ -81,7 +82,16 @@ pub(crate) enum ConnectionError {
     #[error("the node closed the connection")]
     Closed,
     #[error(transparent)]
-    Io(#[from] io::Error),
+    Tls(#[from] TlsFailure),
+    #[error(transparent)]
+    Io(io::Error),
     #[error("nothing was acknowledged for {} s", .0.as_secs())]
     AckTimeout(Duration),
+}
+
+impl From<io::Error> for ConnectionError {
+    /// With TLS 1.3 a node refuses a client after its handshake, so that reading fails.
+    fn from(error: io::Error) -> Self {
+        TlsFailure::of(&error).map_or(Self::Io(error), Self::Tls)
+    }
 }

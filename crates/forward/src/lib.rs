@@ -40,6 +40,7 @@ mod files;
 mod intake;
 mod journal;
 mod lines;
+mod node_stream;
 mod queue;
 mod record_attributes;
 mod record_maker;

@@ -8,6 +8,7 @@
 #![expect(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::convert::Infallible;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,8 +16,7 @@ use std::time::Duration;
 use bucksaw_env::{Env, wait_for_stop};
 use bucksaw_steering::AddressSelector;
 use bucksaw_wire::{FLUSH, Redirect, RedirectReason, ServerMessage, WireVersion, encode_labels};
-use tokio::io::{AsyncWriteExt, BufReader};
-use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::io::{AsyncWriteExt, BufReader, ReadHalf, WriteHalf};
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
@@ -24,6 +24,7 @@ use tokio::time::{sleep, timeout};
 use crate::Config;
 use crate::connect::{NodeConnection, connect, read_message};
 use crate::error::ConnectionError;
+use crate::node_stream::NodeStream;
 use crate::send_window::{SendAction, SendWindow};
 
 /// How long the agent waits for the node's last message after sending has failed.
@@ -66,8 +67,8 @@ pub(crate) type NextNode = (String, NodeConnection);
 impl Session<'_> {
     /// Ships until the connection ends.
     pub(crate) async fn run(&self, connected: NodeConnection, selector: &mut AddressSelector) -> SessionEnd {
-        let NodeConnection { mut socket, frame_bytes_max, version } = connected;
-        let (reader, writer) = socket.split();
+        let NodeConnection { socket, frame_bytes_max, version } = connected;
+        let (reader, writer) = tokio::io::split(socket);
         let mut reader = BufReader::with_capacity(READ_BYTES, reader);
         let (redirects, mut redirected) = watch::channel(None);
         let (leave, leaving) = watch::channel(false);
@@ -107,7 +108,7 @@ impl Session<'_> {
     /// Sends the window from its first batch until sending fails or the agent moves.
     async fn send_batches(
         &self,
-        mut socket: WriteHalf<'_>,
+        mut socket: WriteHalf<NodeStream>,
         frame_bytes_max: u32,
         version: WireVersion,
         mut leaving: watch::Receiver<bool>,
@@ -127,8 +128,8 @@ impl Session<'_> {
                     return ConnectionError::Redirected;
                 }
                 Some(report) = reports.recv() => {
-                    if let Err(error) = socket.write_all(&report).await {
-                        return ConnectionError::Io(error);
+                    if let Err(error) = send(&mut socket, &report).await {
+                        return error.into();
                     }
                     continue;
                 }
@@ -163,8 +164,8 @@ impl Session<'_> {
             }
             // Counted before the write, because the acknowledgement may arrive before the write returns.
             self.sent.store(number - self.first_batch, Ordering::Release);
-            if let Err(error) = socket.write_all(&bytes).await {
-                return ConnectionError::Io(error);
+            if let Err(error) = send(&mut socket, &bytes).await {
+                return error.into();
             }
         }
     }
@@ -189,7 +190,7 @@ impl Session<'_> {
     /// Receives acknowledgements and redirects until the node closes the connection.
     async fn receive_acks(
         &self,
-        socket: &mut BufReader<ReadHalf<'_>>,
+        socket: &mut BufReader<ReadHalf<NodeStream>>,
         redirects: watch::Sender<Option<Redirect>>,
     ) -> ConnectionError {
         let mut acked_before = 0;
@@ -230,7 +231,7 @@ impl Session<'_> {
                 return None;
             }
             for address in selector.eligible_targets(redirect.addresses(), self.env.clock.uptime()) {
-                match connect(&address, &self.config.labels).await {
+                match connect(&address, &self.config.labels, self.config.credentials()).await {
                     Ok(connected) => {
                         selector.record_move(self.env.clock.uptime());
                         return Some((address, connected));
@@ -248,4 +249,10 @@ impl Session<'_> {
         self.window.wait_stalled(&*self.env.clock, self.env.clock.uptime(), self.ack_timeout).await;
         ConnectionError::AckTimeout(self.ack_timeout)
     }
+}
+
+/// Writes bytes, and sends them also over TLS.
+async fn send(socket: &mut WriteHalf<NodeStream>, bytes: &[u8]) -> io::Result<()> {
+    socket.write_all(bytes).await?;
+    socket.flush().await
 }

@@ -80,6 +80,8 @@ pub enum Source {
     Grpc,
     /// Topics of Kafka.
     Kafka,
+    /// What Bucksaw records about itself: its audit trail.
+    Audit,
 }
 
 impl Source {

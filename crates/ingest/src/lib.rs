@@ -44,6 +44,7 @@ mod queue;
 mod queue_file;
 mod recover;
 mod reserve;
+mod scoped_ids;
 mod segment;
 mod segment_file;
 mod stall;
@@ -57,6 +58,7 @@ pub use metrics::Metrics;
 pub use queue::{FetchThreshold, Queue, QueueBacklog};
 pub use queue_file::DamagedQueueFile;
 pub use recover::Recovery;
+pub use scoped_ids::ScopedIds;
 pub use segment::{QueueSegment, SegmentState, SegmentView};
 
 #[cfg(test)]

@@ -28,6 +28,10 @@ metrics! {
         pub cut_records: Family<MetricLabel, Counter> = "Records cut because they were too long";
         /// Times too far ahead, replaced by the arrival time, by source.
         pub times_replaced: Family<MetricLabel, Counter> = "Times too far ahead, replaced by the arrival time";
+        /// Labels of clients that had no room beside those of their label scope, by source; counted for each frame.
+        pub dropped_labels: Family<MetricLabel, Counter> = "Labels dropped for those of a label scope, as a stream would have too many";
+        /// Entries of the audit trail that were lost, because the queue did not take them in time.
+        pub audit_entries_lost: Counter = "Entries of the audit trail that were lost, because the queue did not take them in time";
         pub(crate) refused_appends: Counter = "Appends refused: disk full, overload, shutdown, write errors";
         pub(crate) segments: Family<MetricLabel, Gauge> = "Segments of the queue by state";
         pub(crate) pending_bytes: Gauge = "Bytes of segments that wait for a store";
@@ -66,6 +70,7 @@ impl Metrics {
                 &metrics.rejected_records,
                 &metrics.cut_records,
                 &metrics.times_replaced,
+                &metrics.dropped_labels,
             ] {
                 drop(family.get_or_create(&source.label()));
             }

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bucksaw_env::{Fs, read_file};
+use bucksaw_tls::{client_config, root_certificates};
 use hyper::header::HeaderValue;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 
 use crate::server_error::ApiServerError;
 
@@ -45,17 +44,9 @@ impl Credentials {
         let path = self.dir.join("ca.crt");
         let pem = read_file(&*self.fs, &path, CERTIFICATE_BYTES_MAX).map_err(|error| unreadable(&path, &error))?;
         let pem = pem.ok_or_else(|| invalid(&path, "is missing, and without it no server can be trusted"))?;
-        let mut roots = RootCertStore::empty();
-        let certificates = CertificateDer::pem_slice_iter(&pem).flatten();
-        if roots.add_parsable_certificates(certificates).0 == 0 {
-            return Err(invalid(&path, "has no certificate"));
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let builder = builder.map_err(|error| ApiServerError::Tls(error.to_string()))?;
-        let mut config = builder.with_root_certificates(roots).with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Arc::new(config))
+        let roots = root_certificates(&pem).ok_or_else(|| invalid(&path, "has no certificate"))?;
+        let config = client_config(roots, &[b"http/1.1"]);
+        config.map(Arc::new).map_err(|error| ApiServerError::Tls(error.to_string()))
     }
 }
 

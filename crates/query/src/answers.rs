@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use bucksaw_env::{Tasks, run_blocking};
-use bucksaw_record::{Expr, Id};
+use bucksaw_record::{Expr, Id, LabelScope};
 
 use crate::context::{ContextSink, ContextWindow, PrecedingIds, record_request};
 use crate::count::{Bucketing, Histogram};
@@ -19,6 +19,7 @@ use crate::request::{Cancel, CancelOnDrop, Request, RequestError};
 use crate::scatter::Scatter;
 use crate::stats::QueryStats;
 use crate::streams::{Streams, is_about_labels};
+use crate::tail::tail_request;
 use crate::tail_stream::TailStream;
 use crate::unknown_fields::{FieldFinder, UnknownField, sample_request};
 
@@ -41,6 +42,7 @@ pub struct AnswerRecords {
     answers: Answers,
     cancel: CancelOnDrop,
     stream: StreamSource,
+    scope: Option<LabelScope>,
     /// Selects the records of a context, and has the request for the rest of it.
     window: Option<ContextWindow>,
 }
@@ -64,6 +66,12 @@ impl Answers {
         &self.engine
     }
 
+    /// What runs its scans.
+    #[must_use]
+    pub fn tasks(&self) -> &Arc<dyn Tasks> {
+        &self.tasks
+    }
+
     fn scatter(&self) -> Option<&Arc<Scatter>> {
         self.scatter.as_ref().filter(|scatter| !scatter.is_single_node())
     }
@@ -85,25 +93,33 @@ impl Answers {
     /// As [`Self::check`].
     pub fn search(&self, request: Request) -> Result<AnswerRecords, RequestError> {
         let cancel = self.limited_cancel();
+        let scope = request.scope.clone();
         let stream = self.start(request, &cancel)?;
-        Ok(AnswerRecords { answers: self.clone(), cancel, stream, window: None })
+        Ok(AnswerRecords { answers: self.clone(), cancel, stream, scope, window: None })
     }
 
     /// Finds the record `id` and starts an answer with its context, oldest first: up to `before` and `after` records of
-    /// its stream, at most 4 MB on each side.
+    /// its stream, at most 4 MB on each side. A record outside of `scope` is not found; see [`Request::scope`].
     ///
     /// # Errors
     /// [`RequestError::RecordNotFound`]; [`RequestError::RecordMaybeMissing`] if not all was searched.
-    pub async fn context(&self, id: Id, before: u64, after: u64) -> Result<AnswerRecords, RequestError> {
+    pub async fn context(
+        &self,
+        id: Id,
+        before: u64,
+        after: u64,
+        scope: Option<LabelScope>,
+    ) -> Result<AnswerRecords, RequestError> {
         let cancel = self.limited_cancel();
-        let (found, stats) = self.collect(record_request(id), &cancel, Vec::<OwnedRecord>::new()).await?;
+        let (found, stats) =
+            self.collect(record_request(id, scope.clone()), &cancel, Vec::<OwnedRecord>::new()).await?;
         let Some(record) = found.into_iter().next() else {
             return Err(match stats.is_partial() {
                 true => RequestError::RecordMaybeMissing(id, stats.partial_reasons().join("; ")),
                 false => RequestError::RecordNotFound(id),
             });
         };
-        let mut window = ContextWindow::new(id, record.labels, after, stats);
+        let mut window = ContextWindow::new(id, (record.labels, scope.clone()), after, stats);
         if before > 0 {
             let (ids, stats) = self.collect(window.request_before(before), &cancel, PrecedingIds::default()).await?;
             window.set_before(ids, &stats);
@@ -111,7 +127,7 @@ impl Answers {
         // The reader has the full time limit.
         let cancel = self.limited_cancel();
         let stream = self.start(window.request_through_record(), &cancel)?;
-        Ok(AnswerRecords { answers: self.clone(), cancel, stream, window: Some(window) })
+        Ok(AnswerRecords { answers: self.clone(), cancel, stream, scope, window: Some(window) })
     }
 
     /// The exact number of distinct matching records.
@@ -141,9 +157,11 @@ impl Answers {
         permit: impl Send + 'static,
         mut on_progress: impl FnMut(&Histogram, f64) + Send + 'static,
     ) -> Result<(Histogram, QueryStats), RequestError> {
+        let scope = request.scope.clone();
+        let shown = |(histogram, stats): (Histogram, QueryStats)| (histogram, stats.within(scope.as_ref()));
         if let Some(scatter) = self.scatter() {
             let _permit = permit;
-            return scatter.histogram(&request, bucketing, &mut on_progress).await;
+            return scatter.histogram(&request, bucketing, &mut on_progress).await.map(shown);
         }
         let cancel = CancelOnDrop::default();
         let (engine, stop) = (Arc::clone(&self.engine), cancel.0.clone());
@@ -151,7 +169,7 @@ impl Answers {
             let _permit = permit;
             engine.histogram(request, stop, bucketing, &mut on_progress)
         };
-        run_blocking(&self.tasks, count).await.unwrap_or(Err(RequestError::Internal))
+        run_blocking(&self.tasks, count).await.unwrap_or(Err(RequestError::Internal)).map(shown)
     }
 
     /// The grouping of a histogram by the most frequent values, or streams, of the newest matching records; at most ten.
@@ -214,9 +232,11 @@ impl Answers {
         if !is_about_labels(&request.expr) {
             return Err(RequestError::NotAboutLabels);
         }
+        let scope = request.scope.clone();
+        let shown = |(streams, stats): (Streams, QueryStats)| (streams, stats.within(scope.as_ref()));
         if let Some(scatter) = self.scatter() {
             let _permit = permit;
-            return scatter.streams(&request).await;
+            return scatter.streams(&request).await.map(shown);
         }
         let cancel = self.limited_cancel();
         let (engine, stop) = (Arc::clone(&self.engine), cancel.0.clone());
@@ -224,18 +244,21 @@ impl Answers {
             let _permit = permit;
             engine.stream_tallies(&request, &stop).map(|(tallies, stats)| (tallies.finish(1), stats))
         };
-        run_blocking(&self.tasks, list).await.unwrap_or(Err(RequestError::Internal))
+        run_blocking(&self.tasks, list).await.unwrap_or(Err(RequestError::Internal)).map(shown)
     }
 
-    /// Follows the records that are accepted from now on.
+    /// Follows the records of `scope` that are accepted from now on; see [`Request::scope`].
     ///
     /// # Errors
     /// As [`Self::check`].
-    pub fn tail(&self, expr: &Expr) -> Result<TailStream, RequestError> {
-        Ok(match self.scatter() {
-            Some(scatter) => TailStream::cluster(scatter.tail(expr)?),
-            None => TailStream::local(self.engine.tail(expr)?.with_recent_ids(), Arc::clone(&self.tasks)),
-        })
+    pub fn tail(&self, expr: &Expr, scope: Option<LabelScope>) -> Result<TailStream, RequestError> {
+        let is_scoped = scope.is_some();
+        let request = tail_request(expr.clone(), scope);
+        let tail = match self.scatter() {
+            Some(scatter) => TailStream::cluster(scatter.tail(&request)?),
+            None => TailStream::local(self.engine.tail(request)?.with_recent_ids(), Arc::clone(&self.tasks)),
+        };
+        Ok(tail.scoped_if(is_scoped))
     }
 
     /// Cancels on drop, and has the time limit of this node's queries.
@@ -257,8 +280,10 @@ impl Answers {
         cancel: &CancelOnDrop,
         sink: S,
     ) -> Result<(S, QueryStats), RequestError> {
+        let scope = request.scope.clone();
         let written = self.start(request, cancel)?.write_to(&self.tasks, cancel, sink).await;
-        written.ok_or_else(|| match cancel.0.is_cancelled() {
+        let shown = |(sink, stats): (S, QueryStats)| (sink, stats.within(scope.as_ref()));
+        written.map(shown).ok_or_else(|| match cancel.0.is_cancelled() {
             true => RequestError::Cancelled,
             false => RequestError::Internal,
         })
@@ -269,8 +294,12 @@ impl AnswerRecords {
     /// Writes all records to `sink` and returns it with the statistics of the answer. `None` if the answer is not complete
     /// because the reader is gone or the work was cancelled.
     pub async fn write_to<S: RecordSink>(self, sink: S) -> Option<(S, QueryStats)> {
-        let Self { answers, cancel, stream, window } = self;
-        let Some(window) = window else { return stream.write_to(&answers.tasks, &cancel, sink).await };
+        let Self { answers, cancel, stream, scope, window } = self;
+        let shown = |stats: QueryStats| stats.within(scope.as_ref());
+        let Some(window) = window else {
+            let (sink, stats) = stream.write_to(&answers.tasks, &cancel, sink).await?;
+            return Some((sink, shown(stats)));
+        };
         let sink = ContextSink { window, sink, is_after: false };
         let (mut context, mut stats) = stream.write_to(&answers.tasks, &cancel, sink).await?;
         if let Some(request) = context.window.request_after() {
@@ -279,6 +308,6 @@ impl AnswerRecords {
             (context, stats) = answers.collect(request, &cancel, context).await.ok()?;
         }
         context.window.stats.add(&stats);
-        Some((context.sink, context.window.stats))
+        Some((context.sink, shown(context.window.stats)))
     }
 }

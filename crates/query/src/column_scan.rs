@@ -31,7 +31,7 @@ pub(crate) fn scan(
         if cancel.should_stop() {
             break;
         }
-        if !request.overlaps(&slice.rows) || !request.matches_stream(&slice.labels) {
+        if !request.wants(&slice.labels, &slice.rows) {
             continue;
         }
         scanned += slice.range.len() as u64;

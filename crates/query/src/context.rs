@@ -7,7 +7,7 @@
 
 use std::ops::ControlFlow;
 
-use bucksaw_record::{Expr, Id, Labels};
+use bucksaw_record::{Expr, Id, LabelScope, Labels, Millis};
 
 use crate::match_buffer::RecordRef;
 use crate::record_stream::{RecordSink, SinkClosed};
@@ -22,6 +22,7 @@ const SIDE_BYTES_MAX: usize = 4 << 20;
 pub(crate) struct ContextWindow {
     id: Id,
     stream: Labels,
+    scope: Option<LabelScope>,
     /// Ids before the record, ascending.
     before: Vec<Id>,
     /// How many records after it may still be shown.
@@ -33,9 +34,9 @@ pub(crate) struct ContextWindow {
 
 impl ContextWindow {
     /// The record `id`, found with these `stats`, and at most `after` records after it.
-    pub(crate) fn new(id: Id, stream: Labels, after: u64, stats: QueryStats) -> Self {
+    pub(crate) fn new(id: Id, (stream, scope): (Labels, Option<LabelScope>), after: u64, stats: QueryStats) -> Self {
         let stats = QueryStats { matched: 0, ..stats };
-        Self { id, stream, before: Vec::new(), after_left: after, after_bytes: 0, stats }
+        Self { id, stream, scope, before: Vec::new(), after_left: after, after_bytes: 0, stats }
     }
 
     /// The request for at most `limit` records before the record, newest first.
@@ -63,8 +64,8 @@ impl ContextWindow {
     }
 
     fn request(&self, from: Id, to: Id, order: Order, limit: Option<u64>) -> Request {
-        let stream = Some(self.stream.clone());
-        Request { expr: Expr::All, from, to, stream, order, limit, queue_only: false }
+        let (stream, scope) = (Some(self.stream.clone()), self.scope.clone());
+        Request { from, to, stream, scope, order, limit, ..all_records() }
     }
 
     /// Whether a record belongs to the context. Each is offered once.
@@ -90,9 +91,13 @@ impl ContextWindow {
 }
 
 /// The request for one record.
-pub(crate) fn record_request(id: Id) -> Request {
+pub(crate) fn record_request(id: Id, scope: Option<LabelScope>) -> Request {
     let (to, order) = (next_id(id), Order::Ascending);
-    Request { expr: Expr::All, from: id, to, stream: None, order, limit: Some(1), queue_only: false }
+    Request { from: id, to, scope, order, limit: Some(1), ..all_records() }
+}
+
+fn all_records() -> Request {
+    Request::new(Expr::All, Millis(0), Millis::MAX)
 }
 
 fn next_id(id: Id) -> Id {
@@ -167,7 +172,7 @@ mod tests {
             view: RecordView::line_only(b"x"),
             is_stored: false,
         };
-        let mut window = ContextWindow::new(Id::from_bits(10), stream.clone(), 2, QueryStats::default());
+        let mut window = ContextWindow::new(Id::from_bits(10), (stream.clone(), None), 2, QueryStats::default());
         let mut preceding = PrecedingIds::default();
         for number in [8, 5] {
             assert!(preceding.push(record(number)).is_continue());

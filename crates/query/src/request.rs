@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use bucksaw_env::Clock;
 use bucksaw_record::expr::INPUT_BYTES_MAX;
-use bucksaw_record::{Expr, Id, Labels, Millis};
+use bucksaw_record::{Expr, Id, LabelScope, Labels, Millis};
 use bucksaw_scan::CompileError;
 use bucksaw_segment::Rows;
+use bucksaw_store::StreamRetention;
 
 /// The order of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,10 +50,14 @@ pub struct Request {
     pub to: Id,
     /// If set, only this stream.
     pub stream: Option<Labels>,
+    /// The streams that exist for the client; `None` for all. The answer is as if no others existed.
+    pub scope: Option<LabelScope>,
     /// The order of records.
     pub order: Order,
     /// The maximum number of records.
     pub limit: Option<u64>,
+    /// When the records of each stream are past their retention. Each engine sets it when it starts the work.
+    pub retention: Option<Arc<StreamRetention>>,
     /// Whether to leave out the store, because another node reads the database of all stores for this answer.
     pub queue_only: bool,
 }
@@ -67,10 +72,18 @@ impl Request {
             from: Id::first_at(from),
             to,
             stream: None,
+            scope: None,
             order: Order::Ascending,
             limit: None,
+            retention: None,
             queue_only: false,
         }
+    }
+
+    /// Answered as if only the streams of `scope` existed; all streams for `None`.
+    #[must_use]
+    pub fn within(self, scope: Option<LabelScope>) -> Self {
+        Self { scope, ..self }
     }
 
     /// Restricted to the records after `id` in the answer.
@@ -91,6 +104,18 @@ impl Request {
         }
     }
 
+    /// Whether an answer has rows of a stream, as far as streams are kept for different ages. Where all are kept for one age, the
+    /// summaries of blocks and queue segments decide.
+    pub(crate) fn retains(&self, labels: &Labels, newest: Millis) -> bool {
+        let retention = self.retention.as_ref().filter(|retention| retention.has_rules());
+        retention.is_none_or(|retention| retention.is_retained(labels, newest))
+    }
+
+    /// Whether some of these rows of a stream may be requested.
+    pub(crate) fn wants(&self, labels: &Labels, rows: &Rows) -> bool {
+        self.overlaps(rows) && self.matches_stream(labels) && self.retains(labels, rows.newest())
+    }
+
     pub(crate) fn contains(&self, id: Id) -> bool {
         self.from <= id && id < self.to
     }
@@ -103,6 +128,7 @@ impl Request {
     /// Whether records of this stream may be requested.
     pub(crate) fn matches_stream(&self, labels: &Labels) -> bool {
         self.stream.as_ref().is_none_or(|stream| stream == labels)
+            && self.scope.as_ref().is_none_or(|scope| scope.covers(labels))
     }
 }
 

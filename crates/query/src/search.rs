@@ -20,7 +20,7 @@ use crate::match_buffer::{RecordRef, RecordRun, SealedMatches};
 use crate::partial_result::PartialResult;
 use crate::request::{Cancel, Order, Request, RequestError};
 use crate::result_budget::{QueryAccount, ResultReservation};
-use crate::snapshot::units;
+use crate::snapshot::{units, with_retention};
 use crate::stats::QueryStats;
 use crate::unit::Unit;
 
@@ -141,6 +141,7 @@ impl Engine {
         let cancel = self.with_time_limit(&cancel);
         let plan = Plan::compile(&request.expr)?;
         let mut stats = QueryStats::default();
+        let request = with_retention(self, request);
         let units = units(self, &request, &plan, &mut stats);
         let (order, limit, request) = (request.order, request.limit, Arc::new(request));
         let task = |unit: Unit| {

@@ -4,16 +4,21 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use bucksaw_ingest::SegmentState;
-use bucksaw_record::{Id, Labels, Millis};
+use bucksaw_record::{Id, Labels};
 use bucksaw_scan::{BoundPlan, Plan};
 use bucksaw_segment::RecordSummary;
-use bucksaw_store::{BlockSelector, Selection};
+use bucksaw_store::{BlockSelector, Selection, StreamRetention};
 
 use crate::block::BlockUnit;
 use crate::engine::Engine;
 use crate::request::Request;
 use crate::stats::{QueryStats, TrashStats};
 use crate::unit::Unit;
+
+/// The request, with the retention of the store as of now. Every search has it before its [`units`].
+pub(crate) fn with_retention(engine: &Engine, request: Request) -> Request {
+    Request { retention: Some(Arc::new(engine.store.retention())), ..request }
+}
 
 /// The units that may contain records of the request. Adds the amounts read and skipped and the damaged files to
 /// `stats`.
@@ -23,8 +28,8 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
     // the stored segment names its origin. In the other order it could be in neither list. Committed segments are
     // listed too: another node's store may have answered before it had them.
     let mut queued = queue.readable_segments();
-    let since = store.answers_since();
-    let may_contain = |summary: &RecordSummary| may_contain(request, since, summary);
+    let retention = request.retention.clone().unwrap_or_default();
+    let may_contain = |summary: &RecordSummary| may_contain(request, &retention, summary);
     let may_match = |labels: &Labels| may_match(request, plan, labels);
     queued.retain(|segment| {
         let check = |state, summary: &RecordSummary| {
@@ -42,10 +47,12 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
     let selector = BlockSelector {
         may_contain: &may_contain,
         may_match: &may_match,
+        retention: &retention,
         times,
         ids: (request.from, request.to),
         expr: &request.expr,
         stream: request.stream.as_ref(),
+        scope: request.scope.as_ref(),
     };
     let selection = if request.queue_only { Selection::default() } else { store.select(&selector, &mut not_stored) };
     let mut units = Vec::new();
@@ -73,10 +80,12 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
     units
 }
 
-/// Whether some records may be in the requested time range and within retention, which keeps all newer than `since`.
-fn may_contain(request: &Request, since: Option<Millis>, summary: &RecordSummary) -> bool {
-    let is_retained = since.is_none_or(|since| summary.newest() >= since);
-    is_retained && request.from < request.to && summary.low < request.to && request.from <= summary.high
+/// Whether some records may be in the requested time range and within retention.
+fn may_contain(request: &Request, retention: &StreamRetention, summary: &RecordSummary) -> bool {
+    retention.may_be_retained(summary.newest())
+        && request.from < request.to
+        && summary.low < request.to
+        && request.from <= summary.high
 }
 
 fn may_match(request: &Request, plan: &Plan, labels: &Labels) -> bool {

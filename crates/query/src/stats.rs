@@ -3,8 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use bucksaw_record::LabelScope;
+
 /// The words by which an entry of [`QueryStats::damaged`] is a whole sentence about a database, and no file name.
 const UNREADABLE: &str = " cannot be read: ";
+
+/// What a client with a label scope is told instead of the names of damaged files.
+const UNNAMED_DAMAGE: &str = "a part of the records of this time";
 
 /// Statistics of an answer: what was read, and what is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -168,6 +173,21 @@ impl QueryStats {
         });
         let duplicate_ids = self.nodes.duplicate_ids.iter().cloned();
         timed_out.into_iter().chain(missing).chain(duplicate_ids).chain(damaged).chain(unknown).collect()
+    }
+
+    /// The statistics that a client with this scope may see; all for `None`.
+    ///
+    /// Segments, blocks and trash hold the records of several tenants. How many of them were read, skipped or removed depends on
+    /// records that the client must not know of: even the bytes scanned do, because the skip filter of a block covers all of
+    /// its streams. So these numbers are 0, and names of damaged files, which contain their times, are replaced. What remains is
+    /// the number of matches, whether the answer is partial, and which nodes are missing.
+    pub(crate) fn within(self, scope: Option<&LabelScope>) -> Self {
+        if scope.is_none() {
+            return self;
+        }
+        let Self { matched, timed_out, nodes, damaged, .. } = self;
+        let damaged = damaged.first().map(|_| UNNAMED_DAMAGE.to_owned()).into_iter().collect();
+        Self { matched, timed_out, nodes, damaged, ..Self::default() }
     }
 
     /// Adds another answer, except for its matches: records may be in both.

@@ -2,7 +2,7 @@
 //!
 //! A block stores the ids of each stream apart from the text, in a hundredth of its bytes; for a block with one stream
 //! the summary is enough. Queue segments are few, and are read. Bitmaps count ids that may occur twice, so the records
-//! of one node are exact. The bytes of a block are divided among its streams in proportion to their records.
+//! of one node are exact. Of a stream that is requested in part, the bytes are divided in proportion to the records.
 //!
 //! Over several nodes the numbers are estimates: an exact sum would need the ids of all records of the range. A
 //! histogram by stream is exact, for the streams that it names.
@@ -15,8 +15,8 @@ use bucksaw_env::file_name;
 use bucksaw_ingest::{SegmentState, SegmentView};
 use bucksaw_record::{Expr, Id, Labels, Producer, RecordView};
 use bucksaw_scan::Plan;
-use bucksaw_segment::Rows;
 use bucksaw_segment::queue::HEADER_LEN;
+use bucksaw_segment::{Rows, StreamSlice};
 use bucksaw_store::{RangeStream, RecordRange};
 use roaring::RoaringBitmap;
 
@@ -25,7 +25,7 @@ use crate::count::units_sharing_ids;
 use crate::engine::Engine;
 use crate::request::{Cancel, Request, RequestError};
 use crate::result_budget::ResultReservation;
-use crate::snapshot::units;
+use crate::snapshot::{units, with_retention};
 use crate::stats::QueryStats;
 use crate::unit::{Unit, damage_name, visit_frames};
 
@@ -37,7 +37,8 @@ const MEMORY_BYTES_MAX: u64 = 16 << 20;
 /// Memory of a stream besides its labels.
 const STREAM_COST_BYTES: usize = 160;
 
-/// Blocks whose ids are read for one answer. The records of further ones are divided evenly among their streams.
+/// Blocks whose ids are read for one answer. The records of further ones are divided evenly among their streams; not for a
+/// client with a label scope, because that would show it the records of others.
 const BLOCKS_READ_MAX: usize = 4_000;
 
 /// Streams of a time range.
@@ -164,6 +165,7 @@ impl Engine {
         let committed = queued.iter().filter(|segment| segment.state() == SegmentState::Committed);
         let committed: HashSet<Id> = committed.map(|segment| segment.id()).collect();
         let mut stats = QueryStats::default();
+        let request = &with_retention(self, request.clone());
         let units = units(self, request, &plan, &mut stats);
         let shares = units_sharing_ids(&units);
         let tallies = StreamTallies::new(self);
@@ -212,7 +214,7 @@ impl StreamCount<'_> {
     fn add_queue_segment(&mut self, view: &SegmentView, cancel: &Cancel, stats: &mut QueryStats) {
         let mut damaged = Vec::new();
         let mut add = |chunk: &bucksaw_segment::Chunk<'_>| {
-            if self.is_requested(chunk.labels) {
+            if self.is_requested(chunk.labels) && self.request.retains(chunk.labels, chunk.rows.newest()) {
                 // A queue segment may contain a frame twice, after a client sent it again.
                 let records = self.add_ids(chunk.labels, &chunk.rows);
                 let bytes = share(chunk.text.len() as u64, records, u64::from(chunk.rows.count));
@@ -236,30 +238,31 @@ impl StreamCount<'_> {
             && is_inside
             && !may_share_ids
         {
-            if self.is_requested(only) {
+            if self.is_requested(only) && self.request.retains(only, summary.newest()) {
                 self.add(only, |tally| &mut tally.stored, whole);
             }
             return;
         }
-        let Some(left) = self.blocks_left.checked_sub(1) else {
+        let left = self.blocks_left.checked_sub(1).or(self.request.scope.as_ref().map(|_| 0));
+        let Some(left) = left else {
             self.tallies.is_approximate = true;
             let each = whole.part(streams.len().max(1) as u64);
             for labels in streams {
-                if self.is_requested(labels) {
+                if self.is_requested(labels) && self.request.retains(labels, summary.newest()) {
                     self.add(labels, |tally| &mut tally.stored, each);
                 }
             }
             return;
         };
         self.blocks_left = left;
-        match source.rows(index) {
-            Ok(rows) => {
-                for (labels, rows) in streams.into_iter().zip(rows) {
-                    if !self.is_requested(labels) {
+        match source.slices(index) {
+            Ok(slices) => {
+                for StreamSlice { labels, rows, range } in &slices {
+                    if !self.is_requested(labels) || !self.request.retains(labels, rows.newest()) {
                         continue;
                     }
-                    let records = if may_share_ids { self.add_ids(labels, &rows) } else { self.count_requested(&rows) };
-                    let bytes = share(whole.bytes, records, whole.records);
+                    let records = if may_share_ids { self.add_ids(labels, rows) } else { self.count_requested(rows) };
+                    let bytes = share(range.len() as u64, records, u64::from(rows.count));
                     self.add(labels, |tally| &mut tally.stored, Amount { records, bytes });
                 }
             }

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bucksaw_ingest::QueueSegment;
-use bucksaw_record::{Expr, Id, Millis, RecordView};
+use bucksaw_record::{Expr, Id, LabelScope, Millis, RecordView};
 use bucksaw_scan::Plan;
 use bucksaw_segment::Chunk;
 use bucksaw_segment::queue::HEADER_LEN;
@@ -46,10 +46,16 @@ struct SegmentCursor {
     at: u64,
 }
 
+/// The request of a tail: matching records of any time.
+pub(crate) fn tail_request(expr: Expr, scope: Option<LabelScope>) -> Request {
+    Request::new(expr, Millis(0), Millis::MAX).within(scope)
+}
+
 impl Engine {
-    /// Follows the records that this node accepts from now on.
-    pub(crate) fn tail(self: &Arc<Self>, expr: &Expr) -> Result<Tail, RequestError> {
-        let (request, plan) = (Request::new(expr.clone(), Millis(0), Millis::MAX), Plan::compile(expr)?);
+    /// Follows the records that this node accepts from now on. The time and limit of the request have no effect.
+    pub(crate) fn tail(self: &Arc<Self>, request: Request) -> Result<Tail, RequestError> {
+        let plan = Plan::compile(&request.expr)?;
+        let request = tail_request(request.expr, request.scope);
         self.metrics.tails.inc();
         let seen_appends = self.queue.appends();
         let at_end = |segment: Arc<QueueSegment>| (segment.id(), SegmentCursor { at: segment.end(), segment });

@@ -16,7 +16,7 @@ pub enum TailEvent {
     Skipped {
         /// Address of the node; `None` if it is the only one.
         address: Option<String>,
-        /// Skipped bytes of its queue.
+        /// Skipped bytes of its queue, whether they match or not; 0 for a client with a label scope, as they are of all streams.
         bytes: u64,
     },
     /// A node is no longer followed: records that it accepts are not shown.

@@ -10,7 +10,10 @@ use crate::tail::Tail;
 use crate::tail_event::TailEvent;
 
 /// New records as they are accepted. Dropping it ends the tail on all nodes.
-pub struct TailStream(TailSource);
+pub struct TailStream {
+    source: TailSource,
+    is_scoped: bool,
+}
 
 enum TailSource {
     Local(Box<LocalTail>),
@@ -19,18 +22,27 @@ enum TailSource {
 
 impl TailStream {
     pub(crate) fn local(tail: Tail, tasks: Arc<dyn Tasks>) -> Self {
-        Self(TailSource::Local(Box::new(LocalTail::new(tail, tasks))))
+        Self { source: TailSource::Local(Box::new(LocalTail::new(tail, tasks))), is_scoped: false }
     }
 
     pub(crate) fn cluster(tail: ScatterTail) -> Self {
-        Self(TailSource::Cluster(Box::new(tail)))
+        Self { source: TailSource::Cluster(Box::new(tail)), is_scoped: false }
+    }
+
+    /// For a client with a label scope: it is told that records were skipped, and not how many bytes of all streams that were.
+    pub(crate) fn scoped_if(self, is_scoped: bool) -> Self {
+        Self { is_scoped, ..self }
     }
 
     /// Waits for the next event. `None` only after an internal error. Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<TailEvent> {
-        match &mut self.0 {
-            TailSource::Local(tail) => tail.next().await,
-            TailSource::Cluster(tail) => Some(tail.next().await),
-        }
+        let event = match &mut self.source {
+            TailSource::Local(tail) => tail.next().await?,
+            TailSource::Cluster(tail) => tail.next().await,
+        };
+        Some(match event {
+            TailEvent::Skipped { address, .. } if self.is_scoped => TailEvent::Skipped { address, bytes: 0 },
+            event => event,
+        })
     }
 }

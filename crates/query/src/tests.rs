@@ -26,7 +26,9 @@ use crate::tail::Tail;
 mod answers;
 mod codecs;
 mod groups;
+mod retention;
 mod streams;
+pub(crate) mod tenants;
 
 pub(crate) struct TestEngine {
     pub(crate) fs: sim::Fs,
@@ -238,7 +240,7 @@ impl TestEngine {
         before: u64,
         after: u64,
     ) -> Result<(Vec<OwnedRecord>, QueryStats), RequestError> {
-        let records = self.tasks.run(self.answers().context(id, before, after))?;
+        let records = self.tasks.run(self.answers().context(id, before, after, None))?;
         Ok(self.tasks.run(records.write_to(Vec::new())).unwrap())
     }
 
@@ -631,7 +633,7 @@ fn fields_have_their_most_frequent_values() {
 fn a_tail_shows_accepted_records_once_and_skips_its_lag() {
     let mut node = TestEngine::new();
     node.put("before");
-    let mut tail = node.engine.tail(&Expr::parse(b"-quiet").unwrap()).unwrap();
+    let mut tail = node.engine.tail(request_all_time("-quiet")).unwrap();
     assert!(drain_tail(&mut tail).is_empty());
     let mut seen = Vec::new();
     for at in 0..40 {
@@ -659,7 +661,7 @@ fn a_tail_shows_accepted_records_once_and_skips_its_lag() {
 fn a_poll_of_many_segments_reads_no_more_than_its_budget() {
     // Without memory a poll reads 65,536 bytes.
     let mut node = TestEngine::with_memory(0, 100);
-    let mut tail = node.engine.tail(&Expr::parse(b"line").unwrap()).unwrap();
+    let mut tail = node.engine.tail(request_all_time("line")).unwrap();
     for at in 0..8 {
         // Each in a segment of its own.
         node.put(&format!("line {at} {}", "x".repeat(40_000)));
@@ -672,7 +674,7 @@ fn a_poll_of_many_segments_reads_no_more_than_its_budget() {
 #[test]
 fn a_tail_reads_the_rest_of_a_segment_without_a_new_append() {
     let mut node = TestEngine::with_memory(0, 10_000);
-    let mut tail = node.engine.tail(&Expr::parse(b"line").unwrap()).unwrap();
+    let mut tail = node.engine.tail(request_all_time("line")).unwrap();
     (0..5).for_each(|at| _ = node.put(&format!("line {at} {}", "x".repeat(40_000))));
     assert_eq!(node.engine.queue().readable_segments().len(), 1);
     let polls: Vec<(usize, bool)> = (0..3).map(|_| (drain_tail(&mut tail).len(), tail.has_new_appends())).collect();
@@ -814,11 +816,11 @@ impl RecordSink for StallingSink {
 fn context_stays_within_the_memory_of_queries() {
     let mut node = TestEngine::with_memory(4 << 20, 16);
     let ids: Vec<Id> = (0..12).map(|at| node.put(&format!("{at} {}", "x".repeat(1 << 20)))).collect();
-    let records = node.tasks.run(node.answers().context(ids[6], 10, 10)).unwrap();
+    let records = node.tasks.run(node.answers().context(ids[6], 10, 10, None)).unwrap();
     let (sink, stats) = node.tasks.run(records.write_to(StallingSink::new(&node))).unwrap();
     assert_eq!((&sink.found[..], stats.matched), (&ids[2..=10], 9));
     assert!(sink.reserved_bytes_max <= 4 << 20, "{}", sink.reserved_bytes_max);
-    let records = node.tasks.run(node.answers().context(ids[6], 10, 10)).unwrap();
+    let records = node.tasks.run(node.answers().context(ids[6], 10, 10, None)).unwrap();
     let closed = StallingSink { is_closed: true, ..StallingSink::new(&node) };
     assert!(node.tasks.run(records.write_to(closed)).is_none(), "the answer is not complete");
     node.assert_memory_is_released();
@@ -833,7 +835,7 @@ fn records_accepted_later_are_not_before_the_record_in_its_context() {
             node.put(&format!("line {at}"))
         })
         .collect();
-    let records = node.tasks.run(node.answers().context(ids[5], 3, 2)).unwrap();
+    let records = node.tasks.run(node.answers().context(ids[5], 3, 2, None)).unwrap();
     for id in [ids[1], ids[3], ids[5]] {
         let between = Id::new(Millis(id.time().0 + 5), Producer::new(77), 0);
         node.put_as(between, &node.accepted[&id].0.to_string(), b"late");

@@ -46,7 +46,7 @@ pub(crate) fn scan_text(
         if cancel.should_stop() {
             return ControlFlow::Break(());
         }
-        if !request.overlaps(&chunk.rows) || !request.matches_stream(chunk.labels) {
+        if !request.wants(chunk.labels, &chunk.rows) {
             return ControlFlow::Continue(());
         }
         // Adjacent chunks are often of one stream, so the last bound plan is kept.

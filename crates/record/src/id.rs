@@ -53,6 +53,12 @@ impl Producer {
         Self(((hash ^ (hash >> 31)) & Self::MASK) | Self::KEYED_BIT)
     }
 
+    /// A producer of the same kind, derived from a key or random, with bits of a random number.
+    #[must_use]
+    pub const fn with_random_bits(self, random: u64) -> Self {
+        Self((random & Self::MASK & !Self::KEYED_BIT) | (self.0 & Self::KEYED_BIT))
+    }
+
     /// Whether this is from [`Self::from_key`].
     pub const fn is_keyed(self) -> bool {
         self.0 & Self::KEYED_BIT != 0

@@ -41,6 +41,9 @@ impl Labels {
     pub const NAME_BYTES_MAX: usize = 128;
     /// Maximum bytes of a value.
     pub const VALUE_BYTES_MAX: usize = 1_024;
+    /// The name of the label that only Bucksaw itself writes. Its streams are *reserved*: they hold what Bucksaw records about
+    /// itself, such as its audit trail, and no client writes to them.
+    pub const RESERVED_NAME: &str = "_bucksaw";
 
     /// Labels from pairs in any order. Pairs with an empty value are dropped.
     ///
@@ -115,6 +118,11 @@ impl Labels {
     /// Names and values, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (&**name, &**value))
+    }
+
+    /// Whether these are the labels of a reserved stream.
+    pub fn is_reserved(&self) -> bool {
+        self.get(Self::RESERVED_NAME).is_some()
     }
 
     /// Whether there are no labels.

@@ -157,6 +157,11 @@ impl Rows {
         Some((low, high))
     }
 
+    /// The latest time or arrival of a row, by which retention decides.
+    pub fn newest(&self) -> Millis {
+        self.id_range().map_or(self.accepted, |(_, high)| high.time().max(self.accepted))
+    }
+
     /// Whether the ids rise from row to row.
     pub fn is_sorted(&self) -> bool {
         self.runs.windows(2).all(|pair| matches!(pair, [a, b] if a.last() < b.first_id))

@@ -1,4 +1,6 @@
 //! Accepts the TCP connections of a listener, whatever its protocol, and sets their socket options.
+//!
+//! With TLS the handshake is left to the task of the connection, so that a slow client delays no other.
 #![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::net::SocketAddr;
@@ -6,9 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_env::{Clock, LogLimits, log_limited};
+use bucksaw_tls::AppProtocol;
 use prometheus_client::metrics::counter::Counter;
 use tokio::net::{TcpListener, TcpStream};
 use tracing::debug;
+
+use crate::socket::Socket;
+use crate::tls_handshake::{ListenerTls, PendingHandshake};
 
 /// The delay after a failed accept, mostly for lack of descriptors, which become free again.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -22,18 +28,44 @@ const KEEPALIVE_PROBES: u32 = 4;
 #[derive(Debug)]
 pub struct Acceptor {
     listener: TcpListener,
+    tls: Option<(ListenerTls, AppProtocol)>,
     failed: Counter,
-    log_limits: LogLimits,
+    log_limits: Arc<LogLimits>,
+}
+
+/// An accepted connection.
+#[derive(Debug)]
+pub enum AcceptedConnection {
+    /// It is open.
+    Open(Socket),
+    /// It is open after the handshake of TLS.
+    Handshake(PendingHandshake),
 }
 
 impl Acceptor {
     /// Accepts the connections of `listener`, and counts failures in `failed`.
     pub fn new(listener: TcpListener, clock: Arc<dyn Clock>, failed: Counter) -> Self {
-        Self { listener, failed, log_limits: LogLimits::new(clock) }
+        Self { listener, tls: None, failed, log_limits: Arc::new(LogLimits::new(clock)) }
+    }
+
+    /// Speaks TLS on all connections, and offers to speak `protocol` over it.
+    #[must_use]
+    pub fn with_tls(self, tls: Option<ListenerTls>, protocol: AppProtocol) -> Self {
+        Self { tls: tls.map(|tls| (tls, protocol)), ..self }
     }
 
     /// The next connection and the address of its client. Waits while none can be accepted.
-    pub async fn accept(&self) -> (TcpStream, SocketAddr) {
+    pub async fn accept(&self) -> (AcceptedConnection, SocketAddr) {
+        let (stream, peer) = self.accept_tcp().await;
+        let Some((tls, protocol)) = &self.tls else {
+            return (AcceptedConnection::Open(Socket::Plain(stream)), peer);
+        };
+        let (tls, slot, log_limits) = (tls.clone(), tls.slots.admit(peer.ip()), Arc::clone(&self.log_limits));
+        let pending = PendingHandshake { tls, protocol: *protocol, slot, stream, peer, log_limits };
+        (AcceptedConnection::Handshake(pending), peer)
+    }
+
+    async fn accept_tcp(&self) -> (TcpStream, SocketAddr) {
         loop {
             match self.listener.accept().await {
                 Ok((stream, peer)) => {
@@ -90,7 +122,7 @@ mod tests {
         let clock = Arc::new(bucksaw_env::sim::Clock::at_unix_ms(0));
         let acceptor = Acceptor::new(listener, clock, Counter::default());
         let far = TcpStream::connect(address).await.unwrap();
-        let (near, _) = acceptor.accept().await;
+        let (near, _) = acceptor.accept_tcp().await;
         let usual = sockopt::tcp_congestion(&far).unwrap();
         set_options(&far, "192.0.2.1:7650".parse().unwrap()).unwrap();
         assert_eq!(sockopt::tcp_congestion(&far).unwrap(), usual, "pacing is disabled on this machine only");

@@ -5,14 +5,15 @@
 //! the memory of the tracker.
 
 use std::collections::BTreeSet;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bucksaw_env::lock;
 use bucksaw_ingest::IngestError;
 use bucksaw_wire::ServerMessage;
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
+
+use crate::socket::Socket;
 
 /// Bytes of unacknowledged batches above which a connection is not read from.
 const UNACKED_BYTES_MAX: usize = 32 << 20;
@@ -106,7 +107,7 @@ impl AckTracker {
     }
 
     /// Sends acknowledgements until all batches are durable and none will follow, or one failed; returns the reason then.
-    pub(crate) async fn send_acks(&self, socket: &TcpStream) -> io::Result<Option<String>> {
+    pub(crate) async fn send_acks(&self, socket: &Socket) -> io::Result<Option<String>> {
         let mut sent = 0;
         loop {
             let changed = self.changed.notified();
@@ -116,10 +117,10 @@ impl AckTracker {
                 (inner.acked, inner.failed.clone(), is_done, std::mem::take(&mut inner.queued_messages))
             };
             for message in messages {
-                write_all(socket, &message.encode()).await?;
+                socket.write_all(&message.encode()).await?;
             }
             if acked > sent {
-                write_all(socket, &ServerMessage::Acked(acked).encode()).await?;
+                socket.write_all(&ServerMessage::Acked(acked).encode()).await?;
                 sent = acked;
             }
             if failed.is_some() || is_done {
@@ -138,19 +139,6 @@ impl AckState {
             self.acked += 1;
         }
     }
-}
-
-/// Writes all of the bytes.
-pub(crate) async fn write_all(socket: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        socket.writable().await?;
-        match socket.try_write(bytes) {
-            Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -4,9 +4,13 @@ use std::time::Duration;
 
 use bucksaw_segment::FrameHeader;
 
+use crate::tls_handshake::ListenerTls;
+
 /// Settings of a listener.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// TLS of all TCP listeners; `None` for connections in plain.
+    pub tls: Option<ListenerTls>,
     /// The address of the HTTP port, for the error that clients get when they send HTTP to a line port.
     pub http_address: Option<String>,
     /// Longer lines are cut, in bytes without the LF; at most [`Self::RECORD_BYTES_LIMIT`].
@@ -60,6 +64,7 @@ impl Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            tls: None,
             http_address: None,
             record_bytes_max: 1 << 20,
             connections_max: 10_000,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use bucksaw_auth::{AuthRefusalReason, ClientAccess, SecretText};
 use bucksaw_env::log_limited;
 
 use bucksaw_ingest::{Durability, IngestError, Source};
@@ -14,17 +15,19 @@ use bucksaw_segment::Frame;
 use bucksaw_wire::{
     ClientMessage, DecodeProgress, Hello, HelloReply, RefusalCode, ServerMessage, WireError, WireVersion,
 };
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tracing::debug;
 
-use crate::acks::{AckTracker, write_all};
+use crate::acks::AckTracker;
 use crate::agents::AgentConnection;
 use crate::append_retry::pause_after;
+use crate::client_check::PresentedClient;
 use crate::intake::RecordStream;
 use crate::listener_state::ListenerState;
 use crate::message_buffer::{MessageBuffer, ReceiveError};
+use crate::one_way::wait_for_rate;
 use crate::redirects::{BUSY_TEXT, hello_refusal, redirect_when_due};
+use crate::socket::Socket;
 use crate::socket_reader::SocketReader;
 
 /// How long missing acknowledgements are awaited when the node stops.
@@ -32,6 +35,9 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long they are awaited when the client has closed its side.
 const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a client may take to present a token.
+const TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a client may take to receive a last message.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -65,16 +71,25 @@ struct FramedConnection<'a, 'b> {
     /// Text of the appended batches, in bytes.
     received_bytes: &'a AtomicU64,
     agent: AgentConnection,
+    presented: PresentedClient<'a>,
+    /// Whether the client may send records.
+    is_recognised: bool,
 }
 
 /// Serves a client until one side ends the connection. `first` has already arrived.
 pub(crate) async fn run(
-    socket: &TcpStream,
+    socket: &Socket,
     feed: &mut SocketReader<'_>,
     first: Vec<u8>,
-    peer: SocketAddr,
+    client: PresentedClient<'_>,
     shared: &Arc<ListenerState>,
 ) -> ConnectionClose {
+    let peer = client.peer;
+    // A client whose certificate is known may send at once; any other one must present a token first.
+    let known = match (shared.authenticates(), client.certificate) {
+        (true, None) => None,
+        _ => shared.recognise(client, None).await.ok(),
+    };
     let mut inbox = MessageBuffer { bytes: first };
     let frame_bytes_max = shared.config.frame_bytes();
     let acks = Arc::new(AckTracker::default());
@@ -82,11 +97,11 @@ pub(crate) async fn run(
         Ok(hello) => {
             if let Some(refusal) = hello_refusal(shared, &acks) {
                 debug!(%peer, "client redirected to another node");
-                let _ = timeout(WRITE_TIMEOUT, write_all(socket, &refusal)).await;
+                let _ = timeout(WRITE_TIMEOUT, socket.write_all(&refusal)).await;
                 return ConnectionClose::Graceful;
             }
             let welcome = HelloReply::Welcome { version: hello.version.min(WireVersion::NEWEST), frame_bytes_max };
-            if write_all(socket, &welcome.encode()).await.is_err() {
+            if socket.write_all(&welcome.encode()).await.is_err() {
                 return ConnectionClose::Immediate;
             }
             hello.labels
@@ -96,7 +111,7 @@ pub(crate) async fn run(
             record_protocol_error(shared, peer, &error.to_string());
             let code = if let ReceiveError::Wire(error) = &error { error.code() } else { RefusalCode::MALFORMED };
             let refused = HelloReply::Refused { code, text: error.to_string() };
-            let _ = timeout(WRITE_TIMEOUT, write_all(socket, &refused.encode())).await;
+            let _ = timeout(WRITE_TIMEOUT, socket.write_all(&refused.encode())).await;
             return ConnectionClose::Graceful;
         }
     };
@@ -108,19 +123,21 @@ pub(crate) async fn run(
         inbox,
         acks: Arc::clone(&acks),
         stream: RecordStream {
-            intake: shared.intake.clone(),
+            intake: shared.intake.clone().of_client(known.as_ref().unwrap_or(&ClientAccess::default())),
             source: Source::Forward,
             labels,
             durability: shared.setup.durability,
         },
         frame_bytes_max,
         received_bytes: &received_bytes,
-        agent: shared.agents.connect(peer.ip()),
+        agent: shared.agents.connect(peer.ip(), known.as_ref().and_then(ClientAccess::scope).cloned()),
+        presented: client,
+        is_recognised: known.is_some(),
     };
     let Some(text) = serve_batches(socket, framed, peer).await else { return ConnectionClose::Immediate };
     debug!(%peer, reason = text, "reporting failed batches to the client");
     let failed = ServerMessage::Failed { acked: acks.acked(), text };
-    let _ = timeout(WRITE_TIMEOUT, write_all(socket, &failed.encode())).await;
+    let _ = timeout(WRITE_TIMEOUT, socket.write_all(&failed.encode())).await;
     ConnectionClose::Graceful
 }
 
@@ -140,7 +157,7 @@ async fn read_hello(
 }
 
 /// Receives and acknowledges batches; returns the text of a last message.
-async fn serve_batches(socket: &TcpStream, mut framed: FramedConnection<'_, '_>, peer: SocketAddr) -> Option<String> {
+async fn serve_batches(socket: &Socket, mut framed: FramedConnection<'_, '_>, peer: SocketAddr) -> Option<String> {
     let acks = Arc::clone(&framed.acks);
     let mut send_acks = pin!(acks.send_acks(socket));
     let (shared, stop, received_bytes) =
@@ -178,6 +195,13 @@ impl FramedConnection<'_, '_> {
                     return if self.feed.is_stopped() { ReadEnd::Stopped } else { ReadEnd::ClientClosed };
                 }
                 Err(ReceiveError::Refused(refusal)) => return ReadEnd::Failed(refusal.to_string()),
+                Err(ReceiveError::Unauthenticated(reason)) => {
+                    if reason == AuthRefusalReason::Missing && self.presented.certificate.is_none() {
+                        // Counts and logs it.
+                        let _ = self.shared.recognise(self.presented, None).await;
+                    }
+                    return ReadEnd::Failed(ReceiveError::Unauthenticated(reason).to_string());
+                }
                 Err(error) => {
                     record_protocol_error(self.shared, peer, &error.to_string());
                     return ReadEnd::Failed(error.to_string());
@@ -194,10 +218,32 @@ impl FramedConnection<'_, '_> {
             // Batches that arrive after the stop are not read.
             () = self.feed.until_stop() => return Err(ReceiveError::Ended),
         }
-        let max = self.frame_bytes_max;
-        let _permit = self.inbox.fill(self.feed, self.shared, |bytes| ClientMessage::missing_bytes(bytes, max)).await?;
+        wait_for_rate(self.feed, self.stream.intake.client()).await;
+        let (max, is_recognised) = (self.frame_bytes_max, self.is_recognised);
+        // Of a client that is not recognised, nothing but a token is read.
+        let missing = |bytes: &[u8]| match is_recognised || ClientMessage::may_be_token(bytes) {
+            true => ClientMessage::missing_bytes(bytes, max),
+            false => Ok(0),
+        };
+        let _permit = match is_recognised {
+            true => self.inbox.fill(self.feed, self.shared, missing).await?,
+            false => timeout(TOKEN_TIMEOUT, self.inbox.fill(self.feed, self.shared, missing))
+                .await
+                .map_err(|_| ReceiveError::Unauthenticated(AuthRefusalReason::Missing))??,
+        };
         let bytes = std::mem::take(&mut self.inbox.bytes);
+        if !is_recognised && !ClientMessage::may_be_token(&bytes) {
+            return Err(ReceiveError::Unauthenticated(AuthRefusalReason::Missing));
+        }
+        if !self.stream.intake.client().is_valid() {
+            self.shared.count_ended_credential(self.stream.intake.client());
+            return Err(ReceiveError::Unauthenticated(AuthRefusalReason::Expired));
+        }
         let used = match ClientMessage::decode(&bytes, max)? {
+            DecodeProgress::Complete(ClientMessage::Token(token), used) => {
+                self.present(&SecretText::new(token.0)).await?;
+                used
+            }
             DecodeProgress::Complete(ClientMessage::Batch(frame), used) => {
                 self.append_batch(&frame).await?;
                 used
@@ -222,6 +268,17 @@ impl FramedConnection<'_, '_> {
         self.inbox.consume(used);
         // Other clients of the thread get their share.
         tokio::task::yield_now().await;
+        Ok(())
+    }
+
+    /// Recognises the client by its token, which counts from the next message on.
+    async fn present(&mut self, token: &SecretText) -> Result<(), ReceiveError> {
+        let recognised = self.shared.recognise(self.presented, Some(token)).await;
+        let client = recognised.map_err(ReceiveError::Unauthenticated)?;
+        self.stream.intake = self.shared.intake.clone().of_client(&client);
+        self.agent.set_scope(client.scope().cloned());
+        self.is_recognised = true;
+        self.acks.queue_message(ServerMessage::Acked(self.acks.acked()));
         Ok(())
     }
 

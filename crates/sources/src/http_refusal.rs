@@ -4,8 +4,7 @@
 //! first line that is an HTTP request line (RFC 9112), or the start of the HTTP/2 preface, ends the connection and nothing is
 //! stored. A line that only starts like one (`GET /x took 3 ms`) is a record.
 
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use crate::socket::Socket;
 
 /// The longest method, in bytes. The longest registered one has 17.
 const METHOD_MAX: usize = 20;
@@ -73,7 +72,7 @@ fn is_version(version: &[u8], preface: bool, ended: bool) -> bool {
 }
 
 /// Sends an error with the address of the HTTP port. The caller closes the connection.
-pub(crate) async fn refuse(socket: &mut TcpStream, http: Option<&str>) {
+pub(crate) async fn refuse(socket: &Socket, http: Option<&str>) {
     let hint = http.map_or_else(|| "this node does not serve HTTP".to_owned(), |at| format!("HTTP is served at {at}"));
     // Addresses need no JSON escapes.
     let body = format!("{{\"error\":\"this port takes log lines over TCP, not HTTP requests: {hint}\"}}\n");

@@ -17,12 +17,18 @@
 //! A refused chunk is kept and appended again with the same ids. Lines are dropped only at shutdown or after seconds of write
 //! errors; that is logged and counted.
 //!
+//! **Clients.** On a node that authenticates, a connection presents a token or a certificate, or it is closed. What it sends gets the
+//! labels of its credential. It ends when the credential does, and is read no faster than the credential allows.
+//!
 //! **Load.** The [load shedder](bucksaw_steering) decides which clients are accepted, redirected or
 //! disconnected. Batches that were read are acknowledged before a disconnect.
 //!
 //! **Shutdown.** The listener accepts only connections that are already established. Each connection processes the bytes that
 //! have arrived, sends the acknowledgements of the next seconds, appends its unfinished line with the flag `UNTERMINATED`, and
 //! closes.
+//!
+//! **TLS.** With it the handshake is the first thing that the task of a connection does, within limits of time and number. Above
+//! it the protocols are the same: they read and write a [`Socket`].
 //!
 //! Appends write to files, so these tasks need a runtime of their own.
 //!
@@ -36,7 +42,7 @@
 //! let (config, slots) = (Config::default(), ConnectionSlots::new(1_000));
 //! let sender_memory = UnfinishedBytes::new(&config);
 //! let agents = Arc::default();
-//! let tcp = TcpIntake { intake, shedder, config, metrics, slots, sender_memory, agents };
+//! let tcp = TcpIntake { intake, shedder, config, metrics, slots, sender_memory, agents, authenticator: None };
 //! serve(listener, ListenerSetup::lines(Durability::Fast), tcp, stop).await;
 //! # Ok(()) }
 //! ```
@@ -46,11 +52,15 @@ mod acceptor;
 mod acks;
 mod agents;
 mod append_retry;
+mod audit;
+mod client_check;
 mod config;
 mod connection;
+mod connection_peer;
 mod events;
 mod fluent;
 mod framed;
+mod handshake_slots;
 pub mod http;
 mod http_refusal;
 pub mod intake;
@@ -60,21 +70,29 @@ mod listener_state;
 mod message_buffer;
 mod metrics;
 mod one_way;
+mod plaintext_refusal;
 mod protocol;
 mod redirects;
 mod serve;
 mod shared_key;
+mod socket;
 mod socket_reader;
 mod stop_watch;
+mod tls_handshake;
 
-pub use acceptor::Acceptor;
+pub use acceptor::{AcceptedConnection, Acceptor};
 pub use agents::{AgentRegistry, KnownAgent};
+pub use audit::{AuditEntry, AuditOutcome, AuditTrail};
 pub use config::Config;
+pub use connection_peer::{ConnectionPeer, alternative_names};
 pub use events::{DatagramSocket, serve_datagrams};
 pub use fluent::serve_heartbeats;
+pub use handshake_slots::HandshakeSlots;
 pub use intake::Intake;
 pub use listener_setup::{ListenerProtocol, ListenerSetup};
 pub use listener_state::{ConnectionSlots, TcpIntake, UnfinishedBytes};
 pub use metrics::Metrics;
 pub use serve::serve;
 pub use shared_key::SharedKey;
+pub use socket::{Socket, TlsSocket};
+pub use tls_handshake::{ListenerTls, PendingHandshake};

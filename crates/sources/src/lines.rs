@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use bucksaw_auth::ClientAccess;
 use bucksaw_env::{GaugeGuard, log_limited};
 
 use bucksaw_ingest::{IngestError, Source};
@@ -51,21 +52,28 @@ struct RefusedInput {
 }
 
 /// Reads lines until the stream ends or the node stops. `first` has already arrived.
-pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>, labels: Labels, first: Vec<u8>) {
+pub(crate) async fn run(
+    feed: &mut SocketReader<'_>,
+    shared: &Arc<ListenerState>,
+    client: &ClientAccess,
+    labels: Labels,
+    first: Vec<u8>,
+) {
+    let intake = shared.intake.clone().of_client(client);
     let mut lines = LineConnection {
         shared: Arc::clone(shared),
         splitter: LineSplitter::new(shared.config.record_bytes()),
         stream: RecordStream {
-            intake: shared.intake.clone(),
+            intake: intake.clone(),
             source: Source::Tcp,
             labels,
             durability: shared.setup.durability,
         },
-        ids: IdAssignment::arrival(&shared.intake),
+        ids: IdAssignment::arrival(&intake),
         line_times: shared.setup.line_zone().cloned().map(LineTimeReader::new),
         carried_bytes: CarriedBytesGuard::new(shared),
     };
-    consume(feed, shared, &mut lines, first).await;
+    consume(feed, (shared, client), &mut lines, first).await;
 }
 
 /// Appends lines with new ids, or with those of an earlier attempt.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use bucksaw_auth::Authenticator;
 use bucksaw_env::{GaugeGuard, LogLimits, log_limited};
 use bucksaw_ingest::{Durability, IngestError};
 use bucksaw_steering::{ListenerKind, LoadShedder};
@@ -33,6 +34,8 @@ pub struct TcpIntake {
     pub sender_memory: UnfinishedBytes,
     /// The agents that report to this node.
     pub agents: Arc<AgentRegistry>,
+    /// Recognises clients; `None` if every client may write.
+    pub authenticator: Option<Authenticator>,
 }
 
 /// Limits the memory for messages that have arrived in part. Cheap to clone.
@@ -94,6 +97,7 @@ pub(crate) struct ListenerState {
     pub(crate) metrics: Metrics,
     pub(crate) slots: ConnectionSlots,
     pub(crate) agents: Arc<AgentRegistry>,
+    pub(crate) authenticator: Option<Authenticator>,
     pub(crate) setup: ListenerSetup,
     connections: Gauge,
     opened: Counter,
@@ -108,7 +112,7 @@ pub(crate) struct ListenerState {
 
 impl ListenerState {
     pub(crate) fn new(setup: ListenerSetup, tcp: TcpIntake) -> Self {
-        let TcpIntake { intake, shedder, config, metrics, slots, sender_memory, agents } = tcp;
+        let TcpIntake { intake, shedder, config, metrics, slots, sender_memory, agents, authenticator } = tcp;
         let by = [("listener", setup.name)];
         let unfinished = if setup.is_lines() {
             UnfinishedBytes::new(&config)
@@ -122,6 +126,7 @@ impl ListenerState {
         let refused = metrics.connections_refused.get_or_create(&by).clone();
         Self {
             agents,
+            authenticator,
             log_limits: LogLimits::new(Arc::clone(&intake.env.clock)),
             intake,
             shedder,

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use bucksaw_auth::AuthRefusalReason;
 use bucksaw_ingest::IngestError;
 use bucksaw_segment::FrameHeader;
 use bucksaw_wire::WireError;
@@ -38,6 +39,9 @@ pub(crate) enum ReceiveError {
     Wire(#[from] WireError),
     #[error("timeout: the rest of a message did not arrive within {} s", .0.as_secs())]
     Timeout(Duration),
+    /// The client has no valid credential.
+    #[error("{0}: see --token-file")]
+    Unauthenticated(AuthRefusalReason),
     /// The queue refuses the batch.
     #[error(transparent)]
     Refused(IngestError),

@@ -17,6 +17,7 @@ metrics! {
         pub(crate) accept_failed: Counter = "TCP connections that could not be accepted";
         pub(crate) protocol_errors: Counter = "Protocol errors of framed clients";
         pub(crate) http_refused: Counter = "Connections refused because they spoke HTTP at a port for lines";
+        pub(crate) tls_refused: Counter = "Connections refused because they spoke TLS at a port without it";
         pub(crate) dropped_bytes: Counter = "Bytes of lines read and not kept: shutdown or write errors";
         pub(crate) dropped_events: Family<MetricLabel, Counter> = "Records of other protocols read and not kept: shutdown or write errors";
         pub(crate) dropped_datagrams: Family<MetricLabel, Counter> = "Datagrams that the kernel dropped because they were not read in time";

@@ -1,5 +1,8 @@
 //! Connections of protocols without acknowledgements: what arrives is appended, and not read while the queue refuses records.
 
+use std::time::Duration;
+
+use bucksaw_auth::ClientAccess;
 use bucksaw_ingest::Durability;
 
 use crate::append_retry::wait_to_read;
@@ -8,6 +11,9 @@ use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
 
 /// Reads of a busy connection before it yields to others.
 const READS_PER_TURN: usize = 16;
+
+/// The longest pause of a connection that has sent more than its credential allows; a changed limit has an effect after it.
+const RATE_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Decodes the chunks of one connection, and appends their records.
 pub(crate) trait ChunkConsumer {
@@ -36,7 +42,7 @@ pub(crate) trait ChunkConsumer {
 /// Reads until the stream ends or the node stops. `first` has already arrived.
 pub(crate) async fn consume(
     feed: &mut SocketReader<'_>,
-    shared: &ListenerState,
+    (shared, client): (&ListenerState, &ClientAccess),
     consumer: &mut impl ChunkConsumer,
     first: Vec<u8>,
 ) {
@@ -48,7 +54,12 @@ pub(crate) async fn consume(
         {
             return;
         }
+        wait_for_rate(feed, client).await;
         if !wait_to_read(feed, shared).await {
+            break;
+        }
+        if !client.is_valid() {
+            shared.count_ended_credential(client);
             break;
         }
         appended = push_available(feed, consumer);
@@ -59,6 +70,17 @@ pub(crate) async fn consume(
     }
     if shared.setup.durability == Durability::Bulk {
         shared.intake.queue.flush_bulk();
+    }
+}
+
+/// Waits until the credential of a client allows more bytes, or until the stop.
+pub(crate) async fn wait_for_rate(feed: &mut SocketReader<'_>, client: &ClientAccess) {
+    loop {
+        let delay = client.bytes_delay();
+        if delay.is_zero() || feed.is_stopped() {
+            return;
+        }
+        feed.pause(delay.min(RATE_PAUSE_MAX)).await;
     }
 }
 

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_env::{log_limited, wait_for_stop};
+use bucksaw_tls::AppProtocol;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
 use tracing::{error, warn};
 
-use crate::acceptor::Acceptor;
+use crate::acceptor::{AcceptedConnection, Acceptor};
 use crate::connection;
 use crate::listener_setup::ListenerSetup;
 use crate::listener_state::{ListenerState, TcpIntake};
@@ -31,6 +32,7 @@ const CONNECTIONS_END_TIMEOUT: Duration = Duration::from_secs(15);
 pub async fn serve(listener: TcpListener, setup: ListenerSetup, tcp: TcpIntake, stop: watch::Receiver<bool>) {
     let slots = Arc::new(Semaphore::new(tcp.config.connections_max.clamp(1, Semaphore::MAX_PERMITS)));
     let acceptor = Acceptor::new(listener, Arc::clone(&tcp.intake.env.clock), tcp.metrics.accept_failed.clone());
+    let acceptor = acceptor.with_tls(tcp.config.tls.clone(), AppProtocol::Other);
     let shared = Arc::new(ListenerState::new(setup, tcp));
     let mut tasks = JoinSet::new();
     let mut end = stop.clone();
@@ -39,13 +41,13 @@ pub async fn serve(listener: TcpListener, setup: ListenerSetup, tcp: TcpIntake, 
             biased;
             () = wait_for_stop(&mut end) => break,
             Some(ended) = tasks.join_next() => log_panic(ended),
-            accepted = accept(&acceptor, &slots, &shared) => spawn_connection(&mut tasks, accepted, &shared, &stop),
+            accepted = accept(&acceptor, &slots, &shared) => spawn_connection(&mut tasks, accepted, (&slots, &shared), &stop),
         }
     }
     // To a client in the backlog the connection is established, and it may have sent all of its records.
     let backlog = async {
         while let Ok(accepted) = tokio::time::timeout(BACKLOG_QUIET, accept(&acceptor, &slots, &shared)).await {
-            spawn_connection(&mut tasks, accepted, &shared, &stop);
+            spawn_connection(&mut tasks, accepted, (&slots, &shared), &stop);
         }
     };
     let _ = tokio::time::timeout(BACKLOG_TIMEOUT, backlog).await;
@@ -61,47 +63,61 @@ pub async fn serve(listener: TcpListener, setup: ListenerSetup, tcp: TcpIntake, 
     }
 }
 
-type Accepted = (TcpStream, SocketAddr, ConnectionPermits);
+/// A connection, its client, and its slots unless its handshake comes first.
+type Accepted = (AcceptedConnection, SocketAddr, Option<ConnectionPermits>);
 
 /// A slot of the listener, and one of all listeners together.
 type ConnectionPermits = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 /// Returns the next accepted connection with a free slot. Closes the others at once, because they would hold
-/// descriptors that the queue's files need.
+/// descriptors that the queue's files need. A connection with a handshake takes its slot afterwards.
 async fn accept(acceptor: &Acceptor, slots: &Arc<Semaphore>, shared: &ListenerState) -> Accepted {
     loop {
-        let (socket, peer) = acceptor.accept().await;
-        match acquire_permits(slots, shared) {
-            Some(slot) => return (socket, peer, slot),
-            None => {
-                shared.refused.inc();
-                log_limited!(
-                    shared.log_limits,
-                    warn,
-                    listener = shared.setup.name,
-                    "all connections are in use; new ones are closed: raise the limit of open files, or use fewer"
-                );
-            }
+        let (connection, peer) = acceptor.accept().await;
+        if matches!(connection, AcceptedConnection::Handshake(_)) {
+            return (connection, peer, None);
+        }
+        if let Some(permits) = acquire_permits(slots, shared) {
+            return (connection, peer, Some(permits));
         }
     }
 }
 
+/// Takes a slot, or counts a refused connection.
 fn acquire_permits(slots: &Arc<Semaphore>, shared: &ListenerState) -> Option<ConnectionPermits> {
-    let own = Arc::clone(slots).try_acquire_owned().ok()?;
-    let common = shared.slots.try_acquire()?;
-    Some((own, common))
+    let own = Arc::clone(slots).try_acquire_owned().ok();
+    let permits = own.and_then(|own| Some((own, shared.slots.try_acquire()?)));
+    if permits.is_none() {
+        shared.refused.inc();
+        log_limited!(
+            shared.log_limits,
+            warn,
+            listener = shared.setup.name,
+            "all connections are in use; new ones are closed: raise the limit of open files, or use fewer"
+        );
+    }
+    permits
 }
 
 fn spawn_connection(
     tasks: &mut JoinSet<()>,
-    (socket, peer, slot): Accepted,
-    shared: &Arc<ListenerState>,
+    (connection, peer, permits): Accepted,
+    (slots, shared): (&Arc<Semaphore>, &Arc<ListenerState>),
     stop: &watch::Receiver<bool>,
 ) {
-    let (shared, stop) = (Arc::clone(shared), stop.clone());
+    let (slots, shared, stop) = (Arc::clone(slots), Arc::clone(shared), stop.clone());
     tasks.spawn(async move {
+        let (socket, permits) = match connection {
+            AcceptedConnection::Open(socket) => (socket, permits),
+            AcceptedConnection::Handshake(handshake) => {
+                // Boxed, because its state is large and short-lived.
+                let Some(socket) = Box::pin(handshake.run(stop.clone())).await else { return };
+                (socket, acquire_permits(&slots, &shared))
+            }
+        };
+        let Some(permits) = permits else { return };
         connection::run(socket, peer, shared, stop).await;
-        drop(slot);
+        drop(permits);
     });
 }
 

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_env::Clock;
-use tokio::io::{Interest, Ready};
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 
+use crate::socket::Socket;
 use crate::stop_watch::StopWatch;
 
 /// Bytes of one read, about the size of a socket buffer of the kernel. Few large chunks cost less than many small ones.
@@ -33,7 +32,7 @@ pub(crate) fn with_chunk<T>(use_chunk: impl FnOnce(&mut [u8]) -> T) -> T {
 
 /// The reading half of a connection.
 pub(crate) struct SocketReader<'a> {
-    socket: &'a TcpStream,
+    socket: &'a Socket,
     pub(crate) stop: StopWatch,
     ended: bool,
 }
@@ -47,7 +46,7 @@ pub(crate) enum SocketRead<T> {
 
 impl<'a> SocketReader<'a> {
     /// Creates a reader that ends after `stop`. Reads nothing yet.
-    pub(crate) fn new(socket: &'a TcpStream, stop: watch::Receiver<bool>, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(socket: &'a Socket, stop: watch::Receiver<bool>, clock: Arc<dyn Clock>) -> Self {
         Self { socket, stop: StopWatch::new(stop, clock), ended: false }
     }
 
@@ -73,7 +72,7 @@ impl<'a> SocketReader<'a> {
         }
         // With Nagle's algorithm a client holds back bytes until the last segment is acknowledged, which the kernel may delay
         // by up to 200 ms.
-        if let Err(error) = rustix::net::sockopt::set_tcp_quickack(self.socket, true) {
+        if let Err(error) = rustix::net::sockopt::set_tcp_quickack(self.socket.tcp(), true) {
             tracing::debug!(%error, "cannot ask for quick acknowledgements");
         }
         let ready = tokio::time::timeout(QUIET_PERIOD, self.socket.readable()).await;
@@ -142,14 +141,12 @@ impl<'a> SocketReader<'a> {
 
     /// Whether the client has closed its side; unread bytes may remain.
     pub(crate) async fn is_hung_up(&self) -> bool {
-        let ready = tokio::time::timeout(Duration::ZERO, self.socket.ready(Interest::READABLE)).await;
-        ready.is_ok_and(|ready| ready.map_or(true, Ready::is_read_closed))
+        self.socket.is_hung_up().await
     }
 
     /// Whether the client has closed its side and all of its bytes were read.
     pub(crate) async fn is_hung_up_and_read(&self) -> bool {
-        // The end is readable, so `peek` does not wait.
-        self.is_hung_up().await && self.socket.peek(&mut [0]).await.is_ok_and(|count| count == 0)
+        self.is_hung_up().await && self.socket.is_at_end().await
     }
 
     /// As [`StopWatch::pause`].

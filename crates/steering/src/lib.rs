@@ -68,6 +68,7 @@
 #![deny(clippy::indexing_slicing)]
 
 mod address_selector;
+mod client_network;
 mod client_rate;
 mod controller;
 mod level;
@@ -78,6 +79,7 @@ mod shedder;
 mod token_bucket;
 
 pub use address_selector::AddressSelector;
+pub use client_network::client_network;
 pub use client_rate::{ClientRate, SUGGESTION_INTERVAL_MIN, jittered};
 pub use controller::{BUSY_BYTES_PER_SECOND_DEFAULT, LoadController};
 pub use level::LoadSample;

@@ -1,5 +1,5 @@
 //! Compaction: merges small and overlapping segments into larger ones that do not overlap, and recompresses segments that
-//! were stored with the quick codec. Records do not change.
+//! were stored with the quick codec. Records do not change; streams that are past a retention of their own are left out.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use crate::plan::{MergeCandidate, MergeLimits, MergePlan, plan};
 use crate::segment_store::{SegmentDraft, SegmentStore};
 use crate::store::Store;
 use crate::stored_segment::StoredSegment;
+use crate::stream_retention::StreamRetention;
 use crate::temp_file::new_id;
 use crate::unit::{MergeUnit, UnitReader};
 
@@ -82,7 +83,8 @@ impl SegmentStore {
         let segments = self.segments();
         let intact =
             segments.iter().filter(|segment| segment.damaged_block_count() == 0 && !segment.reach().is_empty());
-        let candidates: Vec<MergeCandidate> = intact.map(|segment| self.candidate(segment)).collect();
+        let retention = self.trusted_retention();
+        let candidates: Vec<MergeCandidate> = intact.map(|segment| self.candidate(segment, &retention)).collect();
         let MergePlan { chosen, mergeable_bytes } = plan(&candidates, self.merge_limits());
         self.backlog.set_mergeable(mergeable_bytes);
         let inputs = segments.iter().filter(|segment| chosen.contains(&segment.id())).cloned().collect();
@@ -106,7 +108,7 @@ impl SegmentStore {
         let merge = SegmentMerge { text_bytes, block_bytes, codec, recompress_codec, throttle, is_stopped };
         let version = MergeUnit::version_of(&units);
         let mut output = CompactionOutput { store: self, full: Vec::new(), current: None, mergeable_bytes, version };
-        merge.run(UnitReader::default(), units, &mut output)?;
+        merge.run(UnitReader::retaining(self.trusted_retention()), units, &mut output)?;
         let sealed = self.seal_all(output.full.into_iter().chain(output.current).collect(), inputs)?;
         let stored = self.sync_and_open(&sealed)?;
         let ids: Vec<Id> = inputs.iter().map(|input| input.id()).collect();
@@ -146,7 +148,7 @@ impl SegmentStore {
         sources.filter(|source| source.time() >= since).copied().collect()
     }
 
-    fn candidate(&self, segment: &StoredSegment) -> MergeCandidate {
+    fn candidate(&self, segment: &StoredSegment, retention: &StreamRetention) -> MergeCandidate {
         let RecordSummary { low, high, text_bytes, .. } = *segment.reach();
         // Smaller segments are recompressed when they are merged.
         let needs_recompression =
@@ -160,7 +162,7 @@ impl SegmentStore {
             text_bytes,
             file_bytes: segment.file_bytes(),
             open_bytes,
-            needs_recompression,
+            needs_rewrite: needs_recompression || segment.has_expired_streams(retention),
         }
     }
 

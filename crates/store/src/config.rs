@@ -5,6 +5,7 @@ use std::time::Duration;
 use bucksaw_segment::Codec;
 
 use crate::repair;
+use crate::stream_retention::LabelRetention;
 
 /// Settings of the store.
 #[derive(Clone, Debug)]
@@ -35,6 +36,8 @@ pub struct Config {
     pub replication_factor: usize,
     /// Segments go to the trash when their newest record and their newest arrival are older.
     pub retention_age: Option<Duration>,
+    /// Streams that are kept for another age. The first rule that has a stream decides. All stores have the same rules.
+    pub retention_labels: Vec<LabelRetention>,
     /// Bytes of all files above which the oldest segments go to the trash.
     pub retention_bytes: Option<u64>,
     /// Memory of the index, in bytes. When it is used up, the store accepts nothing; a store whose index needs 1.5 times as
@@ -60,6 +63,7 @@ impl Default for Config {
             free_bytes_min: 0,
             replication_factor: 1,
             retention_age: Some(Duration::from_secs(7 * 24 * 3600)),
+            retention_labels: Vec::new(),
             retention_bytes: None,
             index_bytes_max: u64::MAX,
             repair: repair::Config::default(),

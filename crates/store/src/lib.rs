@@ -60,6 +60,7 @@ mod select;
 mod store;
 mod store_context;
 mod stored_segment;
+mod stream_retention;
 mod temp_file;
 mod throttle;
 mod trash;
@@ -85,6 +86,7 @@ pub use store::{
 };
 pub use store_context::StoreContext;
 pub use stored_segment::{DamagedSegment, StoredSegment};
+pub use stream_retention::{LabelRetention, StreamRetention};
 
 #[cfg(test)]
 mod tests;

@@ -64,7 +64,8 @@ impl<'a> SegmentMerge<'a> {
             {
                 self.yield_to_queries()?;
                 let is_alone = heap.is_empty() && units.peek().is_none_or(|next| unit.high < next.low);
-                if let Some(block) = self.copied_block(&unit, is_alone && last.is_none_or(|last| last < unit.low))? {
+                let is_alone = is_alone && last.is_none_or(|last| last < unit.low);
+                if let Some(block) = self.copied_block(&inputs, &unit, is_alone)? {
                     self.flush(&mut builder, output)?;
                     let SegmentDraft { writer, file } = output.draft()?;
                     writer.copy_block(&block).map_err(StoreError::io("write", &file.path))?;
@@ -119,12 +120,18 @@ impl<'a> SegmentMerge<'a> {
     }
 
     /// Reads the packed block of a unit, if it can be copied: it is large enough to stay, and nothing interleaves with it.
-    fn copied_block(&self, unit: &MergeUnit, is_alone: bool) -> Result<Option<PackedBlock>, StoreError> {
+    fn copied_block(
+        &self,
+        inputs: &UnitReader,
+        unit: &MergeUnit,
+        is_alone: bool,
+    ) -> Result<Option<PackedBlock>, StoreError> {
         match unit.as_block() {
             Some((segment, block, text_bytes))
                 if is_alone
                     && text_bytes >= self.block_bytes / 2
-                    && !segment.is_quickly_packed(self.recompress_codec) =>
+                    && !segment.is_quickly_packed(self.recompress_codec)
+                    && inputs.reads_all_streams(segment, block) =>
             {
                 segment.reader().packed_block(block).map(Some).map_err(StoreError::input(segment.id()))
             }

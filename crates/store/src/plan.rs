@@ -11,8 +11,8 @@
 //!
 //! If neither applies:
 //!
-//! * *Recompression*: a full segment that was stored with the quick codec is rewritten alone. The newest comes first, because
-//!   queries mostly read new records.
+//! * *Rewrite*: a full segment that was stored with the quick codec is rewritten alone, and one with streams that are past a
+//!   retention of their own. The newest comes first, because queries mostly read new records.
 
 use bucksaw_record::Id;
 
@@ -39,8 +39,8 @@ pub(crate) struct MergeCandidate {
     pub(crate) file_bytes: u64,
     /// Memory, in bytes, of its largest block when open.
     pub(crate) open_bytes: u64,
-    /// Whether it is worth recompressing alone.
-    pub(crate) needs_recompression: bool,
+    /// Whether it is worth rewriting alone: to compress it better, or to remove streams that are past their retention.
+    pub(crate) needs_rewrite: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,13 +68,9 @@ pub(crate) fn plan(segments: &[MergeCandidate], limits: MergeLimits) -> MergePla
     let segments = fitting.as_slice();
     let overlapping = overlap(segments, limits);
     let (adjacent, due_bytes) = neighbours(segments, limits);
-    let overlapping_bytes = overlapping
-        .iter()
-        .flatten()
-        .filter(|segment| !segment.needs_recompression)
-        .map(|segment| segment.text_bytes)
-        .sum();
-    let quick = segments.iter().filter(|segment| segment.needs_recompression);
+    let overlapping_bytes =
+        overlapping.iter().flatten().filter(|segment| !segment.needs_rewrite).map(|segment| segment.text_bytes).sum();
+    let quick = segments.iter().filter(|segment| segment.needs_rewrite);
     let due_bytes = due_bytes.max(overlapping_bytes) + quick.clone().map(|segment| segment.text_bytes).sum::<u64>();
     let newest = quick.max_by_key(|segment| segment.high).map(|segment| vec![*segment]);
     let chosen = overlapping.or(adjacent).or(newest).unwrap_or_default();
@@ -138,7 +134,7 @@ fn neighbours(segments: &[MergeCandidate], limits: MergeLimits) -> (Option<Vec<M
             // Cost per removed segment: merging many small ones gains most.
             let cost = sum / run.len() as u64;
             let fresh = run.get(due_to.max(start) - start..).unwrap_or_default();
-            let counted = fresh.iter().filter(|segment| !segment.needs_recompression);
+            let counted = fresh.iter().filter(|segment| !segment.needs_rewrite);
             due_bytes += counted.map(|segment| segment.text_bytes).sum::<u64>();
             due_to = due_to.max(start + run.len());
             if best.is_none_or(|(least, _)| cost < least) {
@@ -165,15 +161,7 @@ mod tests {
         let at = |ms| Id::first_at(Millis(ms));
         let id = Id::new(Millis(1), Producer::new(number), 0);
         let (file_bytes, open_bytes) = (text_bytes / 10, text_bytes.min(1 << 20));
-        MergeCandidate {
-            id,
-            low: at(low),
-            high: at(high),
-            text_bytes,
-            file_bytes,
-            open_bytes,
-            needs_recompression: false,
-        }
+        MergeCandidate { id, low: at(low), high: at(high), text_bytes, file_bytes, open_bytes, needs_rewrite: false }
     }
 
     /// Adds `count` segments of `bytes` and merges as planned after each. Returns the number of segments and the write
@@ -277,14 +265,14 @@ mod tests {
         let mut mixed = flat.clone();
         mixed[0].open_bytes = 40 << 20;
         assert_eq!(chosen(&mixed, 32 << 20), 16, "the others are merged without it");
-        let quick = [MergeCandidate { needs_recompression: true, ..deep[0] }];
+        let quick = [MergeCandidate { needs_rewrite: true, ..deep[0] }];
         assert_eq!((chosen(&quick, 1 << 20), chosen(&quick, 1 << 19)), (1, 0));
     }
 
     #[test]
     fn recompression_comes_after_merges_and_counts_once() {
         let quick = |number, text_bytes| MergeCandidate {
-            needs_recompression: true,
+            needs_rewrite: true,
             ..candidate(number, number * 10, number * 10 + 9, text_bytes)
         };
         let large = [quick(0, TARGET), quick(1, TARGET), candidate(2, 20, 29, TARGET)];

@@ -3,6 +3,10 @@
 //! A segment is too old if both its newest record and its newest arrival are. So records that are loaded late stay as long
 //! as others, whatever their time. Answers apply the same rule at once, block by block: see [`SegmentStore::answers_since`].
 //!
+//! Streams may have another age, by their labels. A segment is then too old if each of its blocks is, and a block if all of its
+//! streams are. From other segments compaction removes the streams that are too old: when it merges them, or alone, once a
+//! stream of the segment is too old in all of its blocks.
+//!
 //! After the wall clock jumps forward, retention by age is suspended: see [`crate::clock_guard`]. Retention by size removes
 //! the oldest segments first and never the newest, even if that alone exceeds the limit.
 
@@ -14,6 +18,7 @@ use bucksaw_record::Millis;
 
 use crate::segment_store::SegmentStore;
 use crate::stored_segment::StoredSegment;
+use crate::stream_retention::StreamRetention;
 
 impl SegmentStore {
     /// Moves expired segments to the trash, removes old files from the trash, and more of them while the disk is full. The
@@ -53,6 +58,18 @@ impl SegmentStore {
         self.age_limit().filter(|_| lock(&self.clock_guard).would_trust(self.now(), self.env.clock.uptime()))
     }
 
+    /// When the records of each stream are past their retention; never while the clock is not trusted.
+    pub(crate) fn trusted_retention(&self) -> StreamRetention {
+        match lock(&self.clock_guard).would_trust(self.now(), self.env.clock.uptime()) {
+            true => self.current_retention(),
+            false => StreamRetention::default(),
+        }
+    }
+
+    fn current_retention(&self) -> StreamRetention {
+        StreamRetention::at(self.now(), &self.config.retention_labels, self.config.retention_age)
+    }
+
     /// Whether the disk is full and [`Self::retain`] would remove something.
     pub(crate) fn is_retention_urgent(&self, queue: &Queue) -> bool {
         queue.is_full() && (!self.trashed().is_empty() || self.has_expired())
@@ -61,15 +78,17 @@ impl SegmentStore {
     fn has_expired(&self) -> bool {
         let segments = self.segments();
         let is_over = |limit| segments.len() > 1 && self.file_bytes() > limit;
+        let retention = self.trusted_retention();
         self.config.retention_bytes.is_some_and(is_over)
-            || self.answers_since().is_some_and(|since| segments.iter().any(|segment| segment.reach().newest() < since))
+            || segments.iter().any(|segment| segment.is_expired(&retention))
     }
 
     fn expired(&self, is_trusted: bool) -> Vec<Arc<StoredSegment>> {
         let segments = self.segments();
         let mut expired: Vec<Arc<StoredSegment>> = Vec::new();
-        if let Some(since) = self.age_limit().filter(|_| is_trusted) {
-            expired.extend(segments.iter().filter(|segment| segment.reach().newest() < since).cloned());
+        if is_trusted {
+            let retention = self.current_retention();
+            expired.extend(segments.iter().filter(|segment| segment.is_expired(&retention)).cloned());
         }
         if let Some(limit) = self.config.retention_bytes {
             let mut bytes = self.file_bytes();

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use bucksaw_ingest::{FetchThreshold, Queue};
 use bucksaw_record::{Id, Labels, Millis};
 use bucksaw_segment::stored::SearchableBlock;
-use bucksaw_segment::{Block, ReadError, RecordSummary, Rows};
+use bucksaw_segment::{Block, ReadError, RecordSummary, StreamSlice};
 
 use crate::error::StoreError;
 use crate::foreground::Foreground;
 use crate::segment_store::SegmentStore;
 use crate::store::{BlockRef, BlockSelector, BlockSource, Selection, Store, StoreBatch, StoreStatus, StoredBatch};
 use crate::stored_segment::StoredSegment;
+use crate::stream_retention::StreamRetention;
 
 impl Store for SegmentStore {
     fn fetch_threshold(&self) -> FetchThreshold {
@@ -56,6 +57,10 @@ impl Store for SegmentStore {
 
     fn answers_since(&self) -> Option<Millis> {
         Self::answers_since(self)
+    }
+
+    fn retention(&self) -> StreamRetention {
+        self.trusted_retention()
     }
 
     fn retain(&self, queue: &Queue) {
@@ -140,11 +145,19 @@ fn remove_stored(queued: &mut HashSet<Id>, stored: &[Arc<StoredSegment>]) {
 
 fn select_blocks(segment: &Arc<StoredSegment>, filter: &BlockSelector<'_>, selection: &mut Selection) {
     let footer = segment.footer();
-    let streams: Vec<bool> = footer.streams.iter().map(|labels| (filter.may_match)(labels)).collect();
+    // The time from which records of each stream that may match are in the answer.
+    let since = |labels| filter.retention.since(labels).unwrap_or_default();
+    let streams: Vec<Option<Millis>> =
+        footer.streams.iter().map(|labels| (filter.may_match)(labels).then(|| since(labels))).collect();
     // Blocks that become re-replicated during the answer are still read: another node's part may be older.
     let re_replicated = segment.re_replicated_blocks();
     for (index, entry) in footer.blocks.iter().enumerate() {
-        let may_match = entry.streams.iter().any(|stream| streams.get(*stream as usize).copied().unwrap_or(true));
+        let newest = entry.summary.newest();
+        let is_wanted = |stream: &u32| match streams.get(*stream as usize) {
+            Some(since) => since.is_some_and(|since| newest >= since),
+            None => true,
+        };
+        let may_match = entry.streams.iter().any(is_wanted);
         if may_match && (filter.may_contain)(&entry.summary) && !re_replicated.contains(&index) {
             let source = Arc::clone(segment) as Arc<dyn BlockSource>;
             selection.blocks.push(BlockRef { source, index });
@@ -173,8 +186,8 @@ impl BlockSource for StoredSegment {
         streams.iter().filter_map(|stream| footer.streams.get(*stream as usize)).collect()
     }
 
-    fn rows(&self, index: usize) -> Result<Vec<Arc<Rows>>, ReadError> {
-        Self::rows(self, index)
+    fn slices(&self, index: usize) -> Result<Vec<StreamSlice>, ReadError> {
+        Self::slices(self, index)
     }
 
     fn may_have_attributes(&self, _: usize) -> bool {

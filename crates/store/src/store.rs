@@ -19,9 +19,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use bucksaw_ingest::{FetchThreshold, Queue, QueueBacklog, SegmentView};
-use bucksaw_record::{Expr, Id, Labels, Millis};
+use bucksaw_record::{Expr, Id, LabelScope, Labels, Millis};
 use bucksaw_segment::stored::SearchableBlock;
-use bucksaw_segment::{Block, ReadError, RecordSummary, Rows};
+use bucksaw_segment::{Block, ReadError, RecordSummary, StreamSlice};
 
 use crate::batch_sink::SinkStatus;
 use crate::clock_guard::Suspension;
@@ -29,6 +29,7 @@ use crate::error::StoreError;
 use crate::foreground::Foreground;
 use crate::record_range::RecordRange;
 use crate::stored_segment::{DamagedSegment, StoredSegment};
+use crate::stream_retention::StreamRetention;
 
 /// Keeps records fetched from queues, and searches them.
 pub trait Store: Debug + Send + Sync {
@@ -51,6 +52,11 @@ pub trait Store: Debug + Send + Sync {
     /// The time before which answers find nothing, by the retention age: records whose time and arrival are both earlier
     /// are past their retention. `None` without a retention age, and while the wall clock is not trusted.
     fn answers_since(&self) -> Option<Millis>;
+
+    /// The same time for each stream, as streams may be kept for different ages.
+    fn retention(&self) -> StreamRetention {
+        StreamRetention::of_all(self.answers_since())
+    }
 
     /// Removes records that are past their retention, also from the queue.
     fn retain(&self, queue: &Queue);
@@ -137,6 +143,8 @@ pub struct BlockSelector<'a> {
     pub may_contain: &'a dyn Fn(&RecordSummary) -> bool,
     /// Whether records of a stream may match.
     pub may_match: &'a dyn Fn(&Labels) -> bool,
+    /// When the records of each stream are past their retention.
+    pub retention: &'a StreamRetention,
     /// First and last time of the search, for damage and trash.
     pub times: (Millis, Millis),
     /// The lowest requested id, inclusive, and the highest, exclusive.
@@ -145,6 +153,8 @@ pub struct BlockSelector<'a> {
     pub expr: &'a Expr,
     /// If set, only this stream is requested.
     pub stream: Option<&'a Labels>,
+    /// If set, only the streams of this scope are requested.
+    pub scope: Option<&'a LabelScope>,
 }
 
 /// Blocks to read, and what the search does without.
@@ -193,11 +203,11 @@ pub trait BlockSource: Debug + Send + Sync {
     /// The labels of the streams in a block.
     fn streams(&self, index: usize) -> Vec<&Labels>;
 
-    /// The rows of each stream in a block, in the order of [`Self::streams`], without the text.
+    /// The streams in a block with their rows and the length of their text, without the text itself.
     ///
     /// # Errors
     /// [`ReadError`].
-    fn rows(&self, index: usize) -> Result<Vec<Arc<Rows>>, ReadError>;
+    fn slices(&self, index: usize) -> Result<Vec<StreamSlice>, ReadError>;
 
     /// Whether a record of a block may have attributes. Cheap: a search calls it before it reads the block.
     fn may_have_attributes(&self, index: usize) -> bool;

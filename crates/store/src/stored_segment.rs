@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bucksaw_env::{file_name, lock};
-use bucksaw_record::{Id, Millis};
+use bucksaw_record::{Id, Labels, Millis};
 use bucksaw_segment::stored::{BlockEntry, Footer, Reader};
-use bucksaw_segment::{Block, Codec, ReadError, RecordSummary, Rows};
+use bucksaw_segment::{Block, Codec, ReadError, RecordSummary, Rows, StreamSlice};
 use tracing::{error, info, warn};
 
 use crate::repair::damage_state::DamageState;
 use crate::repair::proof::Proof;
+use crate::stream_retention::StreamRetention;
 
 /// An immutable stored segment. Readable while it is held, even after its file is removed.
 #[derive(Debug)]
@@ -125,6 +126,43 @@ impl StoredSegment {
     /// [`ReadError`].
     pub(crate) fn rows(&self, block: usize) -> Result<Vec<Arc<Rows>>, ReadError> {
         self.record_result(block, self.reader.rows(block))
+    }
+
+    /// Whether no answer has any of its records, because they are past their retention.
+    pub(crate) fn is_expired(&self, retention: &StreamRetention) -> bool {
+        let footer = self.footer();
+        if !retention.has_rules() || footer.blocks.is_empty() {
+            let since = retention.since(&Labels::default());
+            return since.is_some_and(|since| self.reach().newest() < since);
+        }
+        footer.blocks.iter().all(|block| {
+            let mut streams = block.streams.iter().filter_map(|stream| footer.streams.get(*stream as usize));
+            streams.all(|labels| !retention.is_retained(labels, block.summary.newest()))
+        })
+    }
+
+    /// Whether all records of some of its streams, but not of all, are past their retention.
+    pub(crate) fn has_expired_streams(&self, retention: &StreamRetention) -> bool {
+        let newest = self.reach().newest();
+        retention.has_rules()
+            && retention.may_be_expired(newest)
+            && self.footer().streams.iter().any(|labels| !retention.is_retained(labels, newest))
+    }
+
+    /// Whether some records of a block may be past their retention although others are not.
+    pub(crate) fn may_have_expired_streams(&self, block: usize, retention: &StreamRetention) -> bool {
+        let footer = self.footer();
+        let Some(entry) = footer.blocks.get(block).filter(|_| retention.has_rules()) else { return false };
+        let mut streams = entry.streams.iter().filter_map(|stream| footer.streams.get(*stream as usize));
+        streams.any(|labels| !retention.is_retained(labels, entry.summary.low.time()))
+    }
+
+    /// The slices of a block, without its text.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub(crate) fn slices(&self, block: usize) -> Result<Vec<StreamSlice>, ReadError> {
+        self.record_result(block, self.reader.slices(block))
     }
 
     /// Verifies all checksums of a block; otherwise like [`Self::block`].

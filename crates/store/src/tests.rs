@@ -7,7 +7,7 @@ use bucksaw_env::{Body, BoxFuture, Clock as _, Env, Fs as _, IncomingCall, Net, 
 use bucksaw_fixtures::{GoldenFiles, with_unknown_fields};
 use bucksaw_ingest::lease::{self, LeaseServer};
 use bucksaw_ingest::{self as ingest, Durability, FrameRecords, Queue, Source};
-use bucksaw_record::{Id, Labels, Millis, Producer};
+use bucksaw_record::{Id, LabelScope, Labels, Millis, Producer};
 use bucksaw_segment::stored::BlockEntry;
 use bucksaw_segment::{Chunk, Codec, RowMeta};
 use prometheus_client::registry::Registry;
@@ -574,10 +574,12 @@ fn a_quarantined_file_is_missing_from_answers_of_its_time_unless_it_is_re_replic
         let filter = BlockSelector {
             may_contain: &|_| false,
             may_match: &|_| false,
+            retention: &StreamRetention::default(),
             times: (first, last),
             ids: (Id::MIN, Id::MAX),
             expr: &bucksaw_record::Expr::All,
             stream: None,
+            scope: None,
         };
         machine.store.select(&filter, &mut std::collections::HashSet::new()).damaged
     };

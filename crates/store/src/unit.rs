@@ -11,6 +11,7 @@ use bucksaw_segment::{Chunk, Rows, StreamSlice, lines_end};
 use crate::error::StoreError;
 use crate::repair::{IdSet, TimeRange};
 use crate::stored_segment::StoredSegment;
+use crate::stream_retention::StreamRetention;
 
 /// A position in records of one stream, sorted by id.
 #[derive(Debug)]
@@ -46,12 +47,24 @@ pub(crate) struct UnitReader {
     frame_readers: Vec<(Id, FrameReader)>,
     /// The records to read from blocks that are not read as a whole.
     filter: Option<(TimeRange, Arc<IdSet>)>,
+    /// Streams of blocks that are past their retention are left out.
+    retention: StreamRetention,
 }
 
 impl UnitReader {
     /// Reads only `ids` within `range`, except from blocks that are read as a whole.
     pub(crate) fn filtered(range: TimeRange, ids: Arc<IdSet>) -> Self {
-        Self { frame_readers: Vec::new(), filter: Some((range, ids)) }
+        Self { filter: Some((range, ids)), ..Self::default() }
+    }
+
+    /// Reads all that is not past its retention.
+    pub(crate) fn retaining(retention: StreamRetention) -> Self {
+        Self { retention, ..Self::default() }
+    }
+
+    /// Whether all streams of a block are read.
+    pub(crate) fn reads_all_streams(&self, segment: &StoredSegment, block: usize) -> bool {
+        !segment.may_have_expired_streams(block, &self.retention)
     }
 
     pub(crate) fn add_queue_segment(
@@ -83,7 +96,11 @@ impl UnitReader {
                 let read = segment.block(*block).map_err(StoreError::input(segment.id()))?;
                 let (text, slices) = read.into_parts();
                 let text = Arc::new(text);
-                let cursors = slices.into_iter().map(|slice| MergeCursor::from_slice(slice, Arc::clone(&text)));
+                let has_rules = self.retention.has_rules();
+                let is_kept =
+                    |slice: &StreamSlice| !has_rules || self.retention.is_retained(&slice.labels, slice.rows.newest());
+                let kept = slices.into_iter().filter(is_kept);
+                let cursors = kept.map(|slice| MergeCursor::from_slice(slice, Arc::clone(&text)));
                 match &self.filter {
                     Some((range, ids)) if !whole => {
                         Ok(cursors.filter_map(|cursor| cursor.filter(*range, ids)).collect())

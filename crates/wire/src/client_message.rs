@@ -1,4 +1,4 @@
-//! The messages of a client after its hello: batches, labels, flushes and reports.
+//! The messages of a client after its hello: a token, batches, labels, flushes and reports.
 //!
 //! A batch is a record frame of `segment`, of stream 0, with a checksum seeded with 0. A stream frame of stream 0 sets the labels
 //! of the batches behind it, in place of those of the hello. A flush has the length of a frame header, so a node always reads
@@ -9,12 +9,12 @@
 //!        0     4  marker    "BSWL"
 //!        4    52  reserved  zero
 //! ```
-//! A report has a header of that length too: see `agent_report`.
+//! A report and a token have a header of that length too: see `agent_report` and `client_token`.
 
 use bucksaw_record::{Id, Labels, Millis};
 use bucksaw_segment::{Frame, FrameHeader, FrameKind};
 
-use crate::{AgentReport, DecodeProgress, LABELS_BYTES_MAX, WireError};
+use crate::{AgentReport, ClientToken, DecodeProgress, LABELS_BYTES_MAX, WireError};
 
 /// Asks a `bulk` port to close its segment at once instead of by age. Other ports ignore it.
 pub const FLUSH: [u8; FrameHeader::LEN] = {
@@ -35,6 +35,8 @@ pub enum ClientMessage<'a> {
     Flush,
     /// The state of an agent. Since version 1.3.
     Report(AgentReport),
+    /// The token of the client. Since version 1.4.
+    Token(ClientToken),
 }
 
 impl<'a> ClientMessage<'a> {
@@ -52,6 +54,9 @@ impl<'a> ClientMessage<'a> {
         if let Some(length) = AgentReport::body_length(head)? {
             return Ok(length.saturating_sub(body.len()));
         }
+        if let Some(length) = ClientToken::body_length(head)? {
+            return Ok(length.saturating_sub(body.len()));
+        }
         let header = FrameHeader::parse(head).map_err(WireError::Frame)?;
         if header.frame_len() > u64::from(frame_bytes_max) {
             return Err(WireError::FrameTooLong { found: header.frame_len(), max: frame_bytes_max });
@@ -63,6 +68,12 @@ impl<'a> ClientMessage<'a> {
             return Err(WireError::LabelsTooLong(header.body_len));
         }
         Ok((header.body_len as usize).saturating_sub(body.len()))
+    }
+
+    /// Whether the bytes are the start of a token, as far as they have arrived.
+    pub fn may_be_token(bytes: &[u8]) -> bool {
+        let marker = ClientToken::MARKER;
+        marker.starts_with(bytes.get(..marker.len()).unwrap_or(bytes))
     }
 
     /// Decodes the message at the start of `bytes`.
@@ -80,6 +91,10 @@ impl<'a> ClientMessage<'a> {
         if let Some(length) = AgentReport::body_length(head)? {
             let report = AgentReport::decode_body(body.get(..length).unwrap_or_default())?;
             return Ok(DecodeProgress::Complete(Self::Report(report), FrameHeader::LEN + length));
+        }
+        if let Some(length) = ClientToken::body_length(head)? {
+            let token = ClientToken::decode_body(body.get(..length).unwrap_or_default())?;
+            return Ok(DecodeProgress::Complete(Self::Token(token), FrameHeader::LEN + length));
         }
         let header = FrameHeader::parse(head).map_err(WireError::Frame)?;
         let body = body.get(..header.body_len as usize).unwrap_or_default();

@@ -44,6 +44,9 @@ pub enum WireError {
     /// A report ends early, or has a text that is too long.
     #[error("invalid report")]
     InvalidReport,
+    /// A token is empty, too long, or not UTF-8.
+    #[error("invalid token")]
+    InvalidToken,
     /// A redirect has no address, too many, or a malformed one.
     #[error("invalid redirect")]
     InvalidRedirect,

@@ -8,6 +8,7 @@
 //!   client                                          node
 //!     │ ── Hello: version, labels ─────────────────► │   the stream of the batches behind it
 //!     │ ◄──── HelloReply: version, frame limit ───── │   or a refusal with its reason
+//!     │ ── token ──────────────────────────────────► │   only with a token: acknowledged by 0 batches, or refused
 //!     │ ── batch 0 ────────────────────────────────► │   a record frame, with the bytes of the file format
 //!     │ ── batch 1 ────────────────────────────────► │
 //!     │ ◄──────────────── ServerMessage: acked 2 ─── │   the first two batches are durable
@@ -24,7 +25,7 @@
 //! Versions: the client sends its newest version. The node replies with the lower of that and its own, and refuses a major
 //! version that it does not support. A minor version only adds what an older side can ignore, or what is
 //! not used with one: since 1.1 batches may have records of several lines and attributes, since 1.2 a connection may change its
-//! labels, since 1.3 an agent may report its state.
+//! labels, since 1.3 an agent may report its state, since 1.4 a client may present a token.
 //!
 //! This crate does no I/O and reads no clock. A decoder takes a slice and returns a message or the number of missing bytes.
 //!
@@ -40,6 +41,7 @@
 
 mod agent_report;
 mod client_message;
+mod client_token;
 mod decode_progress;
 mod error;
 mod fields;
@@ -52,6 +54,7 @@ mod version;
 
 pub use agent_report::AgentReport;
 pub use client_message::{Batch, ClientMessage, FLUSH, encode_labels};
+pub use client_token::ClientToken;
 pub use decode_progress::DecodeProgress;
 pub use error::WireError;
 pub use hello::Hello;
@@ -71,6 +74,9 @@ pub const TEXT_BYTES_MAX: usize = 1_024;
 
 /// The maximum length of an agent's report behind its header, in bytes.
 pub const REPORT_BYTES_MAX: usize = 1_024;
+
+/// The maximum length of a token, in bytes.
+pub const TOKEN_BYTES_MAX: usize = 4_096;
 
 /// The maximum length of encoded labels, in bytes.
 pub const LABELS_BYTES_MAX: usize = Labels::COUNT_MAX * (Labels::NAME_BYTES_MAX + Labels::VALUE_BYTES_MAX + 3);

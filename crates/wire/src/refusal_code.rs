@@ -13,4 +13,6 @@ impl RefusalCode {
     pub const MALFORMED: Self = Self(3);
     /// The node is overloaded. A [`ServerMessage::Redirect`](crate::ServerMessage::Redirect) follows, then the connection ends.
     pub const BUSY: Self = Self(4);
+    /// The client presents no valid credential.
+    pub const UNAUTHENTICATED: Self = Self(5);
 }

@@ -77,11 +77,12 @@ fn the_lower_version_is_spoken_and_a_newer_major_refused() {
     check(1, 0, Some("1.0"));
     check(1, 1, Some("1.1"));
     check(1, 2, Some("1.2"));
-    check(1, 9, Some("1.3"));
+    check(1, 3, Some("1.3"));
+    check(1, 9, Some("1.4"));
     check(2, 0, None);
     check(0, 7, None);
     let error = WireError::Version(WireVersion { major: 2, minor: 0 });
-    let want = "unsupported protocol version 2.0, newest supported is 1.3: upgrade this side first";
+    let want = "unsupported protocol version 2.0, newest supported is 1.4: upgrade this side first";
     assert_eq!(error.to_string(), want);
 }
 
@@ -94,7 +95,7 @@ fn a_newer_client_is_refused_before_its_labels_are_read() {
 
 #[test]
 fn a_node_may_not_choose_a_version_that_was_not_offered() {
-    let answer = HelloReply::Welcome { version: WireVersion { major: 1, minor: 4 }, frame_bytes_max: 9 };
+    let answer = HelloReply::Welcome { version: WireVersion { major: 1, minor: 5 }, frame_bytes_max: 9 };
     assert!(matches!(HelloReply::decode(&answer.encode()), Err(WireError::Version(_))));
 }
 
@@ -216,7 +217,7 @@ proptest! {
     #[test]
     fn messages_round_trip(
         pairs in prop::collection::btree_map("[a-z]{1,8}", "\\PC{1,12}", 0..6),
-        minor in 0_u16..3,
+        minor in 0_u16..4,
         max: u32,
         acked: u64,
         text in "[ -~]{0,60}",

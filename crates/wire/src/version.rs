@@ -13,7 +13,10 @@ pub struct WireVersion {
 
 impl WireVersion {
     /// The newest supported version.
-    pub const NEWEST: Self = Self::REPORTS;
+    pub const NEWEST: Self = Self::TOKENS;
+
+    /// The first version in which a client may present a token. It does so at no node of an older version.
+    pub const TOKENS: Self = Self { major: 1, minor: 4 };
 
     /// The first version in which an agent reports its state. It does so at no node of an older version.
     pub const REPORTS: Self = Self { major: 1, minor: 3 };

@@ -1,6 +1,7 @@
 //! The status of a call.
 
 use axum::http::StatusCode;
+use bucksaw_sources::AuditOutcome;
 
 use crate::error::ApiError;
 
@@ -12,14 +13,18 @@ pub(crate) struct GrpcCode(pub(crate) i32);
 impl GrpcCode {
     pub(crate) const INVALID_ARGUMENT: Self = Self(3);
     pub(crate) const DEADLINE_EXCEEDED: Self = Self(4);
+    pub(crate) const PERMISSION_DENIED: Self = Self(7);
     pub(crate) const RESOURCE_EXHAUSTED: Self = Self(8);
     pub(crate) const UNIMPLEMENTED: Self = Self(12);
     pub(crate) const INTERNAL: Self = Self(13);
     pub(crate) const UNAVAILABLE: Self = Self(14);
+    pub(crate) const UNAUTHENTICATED: Self = Self(16);
 
     /// The code for an error of HTTP.
     pub(crate) fn of(status: StatusCode) -> Self {
         match status {
+            StatusCode::UNAUTHORIZED => Self::UNAUTHENTICATED,
+            StatusCode::FORBIDDEN => Self::PERMISSION_DENIED,
             StatusCode::TOO_MANY_REQUESTS => Self::RESOURCE_EXHAUSTED,
             StatusCode::SERVICE_UNAVAILABLE => Self::UNAVAILABLE,
             StatusCode::REQUEST_TIMEOUT => Self::DEADLINE_EXCEEDED,
@@ -42,6 +47,13 @@ pub(crate) struct GrpcError {
 impl GrpcError {
     pub(crate) fn new(code: GrpcCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), retry_after_s: None }
+    }
+
+    /// What the audit trail says of the call.
+    pub(crate) fn audit_outcome(&self) -> AuditOutcome {
+        // The second is PERMISSION_DENIED, the third UNAUTHENTICATED.
+        let is_refused = [GrpcCode::RESOURCE_EXHAUSTED, GrpcCode(7), GrpcCode(16)].contains(&self.code);
+        if is_refused { AuditOutcome::Refused } else { AuditOutcome::Failed }
     }
 }
 

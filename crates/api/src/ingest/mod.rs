@@ -7,12 +7,14 @@ use axum::body::Body;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use bucksaw_auth::ClientAccess;
 use bucksaw_record::Millis;
 use bucksaw_record::time::{self, TimeZone};
 use bucksaw_sources::http::{BodyFormat, IngestReply, IngestRequest};
 use bucksaw_steering::ListenerKind;
 use serde_json::{Value, json};
 
+use crate::access::RequestClient;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::ingest_params::{BodyFrames, content_encoding, durability_param, idempotency_key, label_params, media_type};
@@ -22,12 +24,18 @@ use crate::senders::{SenderRequest, json};
 /// The header with the HTTP addresses of less loaded nodes, separated by commas.
 const REDIRECT_HEADER: &str = "bucksaw-redirect";
 
-pub(crate) async fn ingest(State(app): State<App>, query: RawQuery, headers: HeaderMap, body: Body) -> Response {
+pub(crate) async fn ingest(
+    State(app): State<App>,
+    RequestClient(client): RequestClient,
+    query: RawQuery,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
     let mut response = if app.shedder.refuses_unredirectable(ListenerKind::Http) {
         app.shedder.count_refused();
         ApiError::overloaded().into_response()
     } else {
-        ingest_body(app.clone(), query, headers, body).await.into_response()
+        ingest_body(app.clone(), client, query, headers, body).await.into_response()
     };
     let targets = app.shedder.http_reply_targets(&*app.env.entropy);
     if !targets.is_empty()
@@ -38,7 +46,13 @@ pub(crate) async fn ingest(State(app): State<App>, query: RawQuery, headers: Hea
     response
 }
 
-async fn ingest_body(app: App, query: RawQuery, headers: HeaderMap, body: Body) -> Result<Response, ApiError> {
+async fn ingest_body(
+    app: App,
+    client: ClientAccess,
+    query: RawQuery,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
     let query = query.0.unwrap_or_default();
     let params = Params::parse(query.as_bytes());
     params.reject_unknown(&[
@@ -53,7 +67,7 @@ async fn ingest_body(app: App, query: RawQuery, headers: HeaderMap, body: Body) 
     ])?;
     let names_members = json::PARAMS.iter().any(|name| params.bytes(name).is_some());
     if names_members || media_type(&headers).is_some_and(|media_type| media_type == "application/json") {
-        let request = SenderRequest { method: Method::POST, path: String::new(), query, headers, body };
+        let request = SenderRequest { method: Method::POST, path: String::new(), query, headers, body, client };
         return json::ingest_objects(&app, request).await;
     }
     let durability = durability_param(&params)?;
@@ -73,7 +87,7 @@ async fn ingest_body(app: App, query: RawQuery, headers: HeaderMap, body: Body) 
         encoding: content_encoding(&headers)?,
         bytes_min: axum::body::HttpBody::size_hint(&body).lower(),
     };
-    let reply = app.bodies.ingest(request, BodyFrames(body)).await?;
+    let reply = app.bodies.of_client(&client).ingest(request, BodyFrames(body)).await?;
     Ok(Json(reply_json(&reply)?).into_response())
 }
 

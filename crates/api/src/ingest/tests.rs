@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bucksaw_auth::ClientAccess;
 use bucksaw_env::sim;
 
 use super::*;
@@ -11,7 +12,7 @@ use crate::fixtures::app;
 async fn send(app: &App, durability: &str, body: &'static str) -> StatusCode {
     let query = RawQuery(Some(format!("durability={durability}")));
     let headers = HeaderMap::from_iter([("idempotency-key".parse().unwrap(), HeaderValue::from_static("a key"))]);
-    let sent = ingest(State(app.clone()), query, headers, Body::from(body));
+    let sent = ingest(State(app.clone()), RequestClient(ClientAccess::default()), query, headers, Body::from(body));
     let syncing = async {
         loop {
             app.queue().commit_group();

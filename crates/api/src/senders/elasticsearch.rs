@@ -17,7 +17,10 @@ const PREFIX: &str = "/elasticsearch";
 
 /// Any request of the API.
 pub(super) async fn call(State(app): State<App>, request: Request) -> Response {
-    let request = SenderRequest::from(request);
+    let request = match SenderRequest::new(request) {
+        Ok(request) => request,
+        Err(error) => return refusal(&error),
+    };
     let path = request.path.strip_prefix(PREFIX).unwrap_or(&request.path).to_owned();
     match route(request.method.as_str(), &path) {
         ElasticRequest::Answer(answer) => respond(answer),
@@ -44,16 +47,22 @@ async fn bulk(app: &App, request: SenderRequest, index: String) -> Response {
             with_product(answer(200, "application/json", reply.body(u64::try_from(took_ms).unwrap_or(u64::MAX))))
         }
         Ok(Err(error)) => respond(error.answer()),
-        Err(error) => error.with_retry_after(respond(elastic_error(&error).answer())),
+        Err(error) => refusal(&error),
     }
 }
 
-/// An error in Elasticsearch's terms. An overloaded node answers like one with a full write queue: senders retry after
+/// An error in Elasticsearch's terms.
+pub(crate) fn refusal(error: &ApiError) -> Response {
+    error.with_retry_after(respond(elastic_error(error).answer()))
+}
+
+/// The error of the protocol. An overloaded node answers like one with a full write queue: senders retry after
 /// a pause.
 fn elastic_error(error: &ApiError) -> ElasticError {
     let (status, kind) = match error.status {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => (429, "es_rejected_execution_exception"),
         StatusCode::INTERNAL_SERVER_ERROR => (500, "exception"),
+        status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => (status.as_u16(), "security_exception"),
         other => (other.as_u16(), "illegal_argument_exception"),
     };
     ElasticError { status, kind, reason: error.message.clone() }

@@ -9,6 +9,7 @@ use bucksaw_protocols::gelf::GelfDecoder;
 use bucksaw_sources::http::Encoding;
 
 use super::request::{BodyPlan, SenderRequest, answer, ingest};
+use super::text_refusal;
 use crate::app::App;
 
 /// What `graypy` states of a body in the zlib format.
@@ -16,7 +17,10 @@ const GRAYPY_ENCODING: &str = "gzip,deflate";
 
 /// `POST /gelf`.
 pub(super) async fn messages(State(app): State<App>, request: Request) -> Response {
-    let request = SenderRequest::from(request);
+    let request = match SenderRequest::new(request) {
+        Ok(request) => request,
+        Err(error) => return text_refusal(&error),
+    };
     let is_graypy = request.header(header::CONTENT_ENCODING.as_str()) == Some(GRAYPY_ENCODING);
     let plan = BodyPlan { encoding: is_graypy.then_some(Encoding::Deflate), ..BodyPlan::of(Source::Gelf) };
     let decoded =
@@ -24,10 +28,7 @@ pub(super) async fn messages(State(app): State<App>, request: Request) -> Respon
     match decoded.await {
         Ok(Ok(_)) => respond(HttpAnswer::new(202, "")),
         Ok(Err(error)) => respond(error.answer()),
-        Err(error) => {
-            let refused = HttpAnswer::new(error.status.as_u16(), format!("{}\n", error.message));
-            error.with_retry_after(respond(refused))
-        }
+        Err(error) => text_refusal(&error),
     }
 }
 

@@ -7,6 +7,7 @@ use bucksaw_ingest::Source;
 use bucksaw_sources::http::{EventRequest, JournalReply};
 
 use super::request::{SenderRequest, answer, refuse_if_overloaded};
+use super::text_refusal;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::ingest_params::{BodyFrames, content_encoding, durability_param, idempotency_key, label_params, media_type};
@@ -19,12 +20,16 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 /// `POST /upload`, as `systemd-journal-remote` answers it.
 pub(super) async fn upload(State(app): State<App>, request: Request) -> Response {
-    match append(&app, SenderRequest::from(request)).await {
+    let appended = match SenderRequest::new(request) {
+        Ok(request) => append(&app, request).await,
+        Err(error) => Err(error),
+    };
+    match appended {
         Ok(JournalReply { dropped_fields: 0, .. }) => answer(202, TEXT, "OK.\n"),
         Ok(JournalReply { dropped_fields, .. }) => {
             answer(202, TEXT, format!("OK. {dropped_fields} fields are too long and are left out.\n"))
         }
-        Err(error) => error.with_retry_after(answer(error.status.as_u16(), TEXT, format!("{}\n", error.message))),
+        Err(error) => text_refusal(&error),
     }
 }
 
@@ -49,7 +54,7 @@ async fn append(app: &App, request: SenderRequest) -> Result<JournalReply, ApiEr
         bytes_min: axum::body::HttpBody::size_hint(&request.body).lower(),
     };
     app.queue().check_accepting()?;
-    Ok(app.bodies.ingest_journal(body, &labels, BodyFrames(request.body)).await?)
+    Ok(app.bodies.of_client(&request.client).ingest_journal(body, &labels, BodyFrames(request.body)).await?)
 }
 
 #[cfg(test)]

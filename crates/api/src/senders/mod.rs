@@ -20,55 +20,64 @@ mod otlp_grpc;
 mod request;
 mod splunk;
 
-use axum::Router;
 use axum::routing::{any, post};
 
-pub(crate) use elasticsearch::info as elasticsearch_info;
-pub(crate) use otlp::unknown_path as unknown_otlp_path;
-pub(crate) use otlp_grpc::call as otlp_call;
+pub(crate) use datadog::refusal as datadog_refusal;
+pub(crate) use elasticsearch::{info as elasticsearch_info, refusal as elasticsearch_refusal};
+pub(crate) use loki::refusal as text_refusal;
+pub(crate) use otlp::{refusal as otlp_refusal, unknown_path as unknown_otlp_path};
+pub(crate) use otlp_grpc::{EXPORT, call as otlp_call};
 pub(crate) use request::{SenderRequest, refuse_if_overloaded};
+pub(crate) use splunk::{auth_refusal as splunk_auth_refusal, refusal as splunk_refusal};
 
-use crate::app::App;
+use crate::access::RouteAccess::{Any, Ingest};
+use crate::access::{ErrorForm, Routes};
 
 /// All routes except two that are shared: `GET /` of Elasticsearch with the page, and JSON with lines.
-pub(crate) fn routes() -> Router<App> {
-    Router::new()
+pub(crate) fn routes() -> Routes {
+    use ErrorForm::{Datadog, Elasticsearch, Splunk, Text};
+    Routes::default()
         .merge(otlp_routes())
-        .route("/loki/api/v1/push", post(loki::push))
-        .route("/services/collector", any(splunk::call))
-        .route("/services/collector/{*path}", any(splunk::call))
-        .route("/upload", post(journald::upload))
-        .route("/gelf", post(gelf::messages))
-        .route("/api/v2/logs", any(datadog::call))
-        .route("/api/v1/validate", any(datadog::call))
-        .route("/v1/input", any(datadog::call))
-        .route("/v1/input/{*key}", any(datadog::call))
-        .route("/_bulk", any(elasticsearch::call))
-        .route("/_license", any(elasticsearch::call))
-        .route("/_xpack", any(elasticsearch::call))
-        .route("/_cluster/health", any(elasticsearch::call))
-        .route("/_nodes", any(elasticsearch::call))
-        .route("/_nodes/{*path}", any(elasticsearch::call))
-        .route("/_template/{name}", any(elasticsearch::call))
-        .route("/_index_template/{name}", any(elasticsearch::call))
-        .route("/_component_template/{name}", any(elasticsearch::call))
-        .route("/_ingest/pipeline", any(elasticsearch::call))
-        .route("/_ingest/pipeline/{name}", any(elasticsearch::call))
-        .route("/_ilm/status", any(elasticsearch::call))
-        .route("/_ilm/policy/{name}", any(elasticsearch::call))
-        .route("/_data_stream/{name}", any(elasticsearch::call))
-        .route("/_alias/{name}", any(elasticsearch::call))
-        .route("/_aliases", any(elasticsearch::call))
-        .route("/{index}/_bulk", any(elasticsearch::call))
-        .route("/{index}/{kind}/_bulk", any(elasticsearch::call))
-        .route("/elasticsearch", any(elasticsearch::call))
-        .route("/elasticsearch/", any(elasticsearch::call))
-        .route("/elasticsearch/{*path}", any(elasticsearch::call))
+        .route_of(Text, "/loki/api/v1/push", Ingest, post(loki::push))
+        .route_of(Splunk, "/services/collector", Ingest, any(splunk::call))
+        .route_of(Splunk, "/services/collector/{*path}", Ingest, any(splunk::call))
+        .route_of(Text, "/upload", Ingest, post(journald::upload))
+        .route_of(Text, "/gelf", Ingest, post(gelf::messages))
+        .route_of(Datadog, "/api/v2/logs", Ingest, any(datadog::call))
+        .route_of(Datadog, "/api/v1/validate", Ingest, any(datadog::call))
+        .route_of(Datadog, "/v1/input", Ingest, any(datadog::call))
+        .route_of(Datadog, "/v1/input/{*key}", Ingest, any(datadog::call))
+        .route_of(Elasticsearch, "/_bulk", Ingest, any(elasticsearch::call))
+        .route_of(Elasticsearch, "/_license", Any, any(elasticsearch::call))
+        .route_of(Elasticsearch, "/_xpack", Any, any(elasticsearch::call))
+        .route_of(Elasticsearch, "/_cluster/health", Any, any(elasticsearch::call))
+        .route_of(Elasticsearch, "/_nodes", Any, any(elasticsearch::call))
+        .route_of(Elasticsearch, "/_nodes/{*path}", Any, any(elasticsearch::call))
+        .route_of(Elasticsearch, "/_template/{name}", Any, any(elasticsearch::call))
+        .route_of(Elasticsearch, "/_index_template/{name}", Any, any(elasticsearch::call))
+        .route_of(Elasticsearch, "/_component_template/{name}", Any, any(elasticsearch::call))
+        .route_of(Elasticsearch, "/_ingest/pipeline", Any, any(elasticsearch::call))
+        .route_of(Elasticsearch, "/_ingest/pipeline/{name}", Any, any(elasticsearch::call))
+        .route_of(Elasticsearch, "/_ilm/status", Any, any(elasticsearch::call))
+        .route_of(Elasticsearch, "/_ilm/policy/{name}", Any, any(elasticsearch::call))
+        .route_of(Elasticsearch, "/_data_stream/{name}", Any, any(elasticsearch::call))
+        .route_of(Elasticsearch, "/_alias/{name}", Any, any(elasticsearch::call))
+        .route_of(Elasticsearch, "/_aliases", Any, any(elasticsearch::call))
+        .route_of(Elasticsearch, "/{index}/_bulk", Ingest, any(elasticsearch::call))
+        .route_of(Elasticsearch, "/{index}/{kind}/_bulk", Ingest, any(elasticsearch::call))
+        .route_of(Elasticsearch, "/elasticsearch", Ingest, any(elasticsearch::call))
+        .route_of(Elasticsearch, "/elasticsearch/", Ingest, any(elasticsearch::call))
+        .route_of(Elasticsearch, "/elasticsearch/{*path}", Ingest, any(elasticsearch::call))
 }
 
 /// The routes of OTLP over HTTP.
-pub(crate) fn otlp_routes() -> Router<App> {
-    Router::new().route("/v1/logs", post(otlp::export)).route("/otlp/v1/logs", post(otlp::export))
+pub(crate) fn otlp_routes() -> Routes {
+    Routes::default().route_of(ErrorForm::Otlp, "/v1/logs", Ingest, post(otlp::export)).route_of(
+        ErrorForm::Otlp,
+        "/otlp/v1/logs",
+        Ingest,
+        post(otlp::export),
+    )
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! OTLP logs over HTTP.
 
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use bucksaw_ingest::Source;
 use bucksaw_protocols::otlp::{ExportAnswer, OtlpDecoder, OtlpStatus};
@@ -17,7 +17,10 @@ const JSON: &str = "application/json";
 
 /// `POST /v1/logs`. The answer has the encoding of the request.
 pub(super) async fn export(State(app): State<App>, request: Request) -> Response {
-    let request = SenderRequest::from(request);
+    let request = match SenderRequest::new(request) {
+        Ok(request) => request,
+        Err(error) => return refused(PROTOBUF, &error),
+    };
     let media_type = match media_type(&request.headers).as_deref() {
         Some(JSON) => JSON,
         Some(PROTOBUF | "application/protobuf") => PROTOBUF,
@@ -40,6 +43,11 @@ pub(super) async fn export(State(app): State<App>, request: Request) -> Response
         Ok(Err(error)) => refused(media_type, &ApiError::bad_request(error.to_string())),
         Err(error) => refused(media_type, &error),
     }
+}
+
+/// An error in OTLP's terms, in the encoding of the request.
+pub(crate) fn refusal(error: &ApiError, request: &HeaderMap) -> Response {
+    refused(if media_type(request).as_deref() == Some(JSON) { JSON } else { PROTOBUF }, error)
 }
 
 /// A `google.rpc.Status`. Senders repeat requests that get 429, 502, 503 or 504, after the seconds of `Retry-After`.

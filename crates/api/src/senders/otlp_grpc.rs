@@ -9,12 +9,14 @@ use bucksaw_record::Labels;
 use bucksaw_sources::http::Encoding;
 
 use super::request::{EventPlan, ingest_chunks, refuse_if_overloaded};
+use crate::access::RequestClient;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::grpc::{self, GrpcCode, GrpcError, MessageBody};
 use crate::ingest_params::{idempotency_key, labels};
 
-const EXPORT: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
+/// The method that is served.
+pub(crate) const EXPORT: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
 
 /// Services of OTLP for other signals than logs.
 const OTHER_SIGNALS: &str = "/opentelemetry.proto.collector.";
@@ -37,6 +39,7 @@ async fn export(app: &App, request: Request) -> Result<Vec<u8>, GrpcError> {
         _ => return Err(GrpcError::new(GrpcCode::UNIMPLEMENTED, format!("no such method: the only one is {EXPORT}"))),
     }
     refuse_if_overloaded(app)?;
+    let client = RequestClient::of(request.extensions())?;
     let (head, body) = request.into_parts();
     let headers = &head.headers;
     let stated = grpc::stated_encoding(headers)?;
@@ -59,7 +62,8 @@ async fn export(app: &App, request: Request) -> Result<Vec<u8>, GrpcError> {
             format!("the message has {} bytes; at most {length_max} are taken: send it in several", message.length);
         return Err(GrpcError::new(GrpcCode::INVALID_ARGUMENT, message));
     }
-    let decoded = ingest_chunks(app, plan, message, |labels, body, sink| OtlpDecoder::new(labels).protobuf(body, sink));
+    let decoded =
+        ingest_chunks(app, &client, plan, message, |labels, body, sink| OtlpDecoder::new(labels).protobuf(body, sink));
     let decoded = decoded.await?.map_err(|error| GrpcError::new(GrpcCode::INVALID_ARGUMENT, error.to_string()))?;
     Ok(ExportAnswer(&decoded).protobuf())
 }

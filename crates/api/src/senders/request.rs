@@ -4,12 +4,14 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use bucksaw_auth::ClientAccess;
 use bucksaw_ingest::{Durability, Source};
 use bucksaw_protocols::{EventSink, HttpAnswer};
 use bucksaw_record::Labels;
 use bucksaw_sources::http::{BodyChunks, Encoding, EventRequest};
 use bucksaw_steering::ListenerKind;
 
+use crate::access::RequestClient;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::ingest_params::{BodyFrames, content_encoding, durability_param, idempotency_key, label_params, media_type};
@@ -22,17 +24,21 @@ pub(crate) struct SenderRequest {
     pub(crate) query: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Body,
-}
-
-impl From<Request> for SenderRequest {
-    fn from(request: Request) -> Self {
-        let (head, body) = request.into_parts();
-        let query = head.uri.query().unwrap_or_default().to_owned();
-        Self { method: head.method, path: head.uri.path().to_owned(), query, headers: head.headers, body }
-    }
+    pub(crate) client: ClientAccess,
 }
 
 impl SenderRequest {
+    /// A request that the check of its path has passed on.
+    ///
+    /// # Errors
+    /// None has, which is a bug.
+    pub(crate) fn new(request: Request) -> Result<Self, ApiError> {
+        let client = RequestClient::of(request.extensions())?;
+        let (head, body) = request.into_parts();
+        let query = head.uri.query().unwrap_or_default().to_owned();
+        Ok(Self { method: head.method, path: head.uri.path().to_owned(), query, headers: head.headers, body, client })
+    }
+
     /// A header that is text.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
@@ -81,7 +87,7 @@ pub(super) async fn ingest<T: Send + 'static>(
         context: request.query.as_bytes(),
         bytes_min: axum::body::HttpBody::size_hint(&request.body).lower(),
     };
-    ingest_chunks(app, plan, BodyFrames(request.body), decode).await
+    ingest_chunks(app, &request.client, plan, BodyFrames(request.body), decode).await
 }
 
 /// Refuses a request if the node is overloaded and a less loaded one is known.
@@ -110,6 +116,7 @@ pub(super) struct EventPlan<'a> {
 /// Decodes a body as it arrives; see [`ingest`].
 pub(super) async fn ingest_chunks<T: Send + 'static>(
     app: &App,
+    client: &ClientAccess,
     plan: EventPlan<'_>,
     body: impl BodyChunks,
     decode: impl FnOnce(&Labels, &[u8], &mut dyn EventSink) -> T + Send + 'static,
@@ -121,7 +128,7 @@ pub(super) async fn ingest_chunks<T: Send + 'static>(
     context.extend_from_slice(other);
     let request = EventRequest { source, encoding, durability, key, context: &context, bytes_min };
     let decode = move |body: &[u8], sink: &mut dyn EventSink| decode(&labels, body, sink);
-    Ok(app.bodies.ingest_events(request, body, decode).await?)
+    Ok(app.bodies.of_client(client).ingest_events(request, body, decode).await?)
 }
 
 /// An answer with a JSON text.

@@ -1,11 +1,10 @@
 //! Splunk's HTTP event collector.
 
-use std::sync::atomic::Ordering;
-
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use bucksaw_auth::AuthRefusalReason;
 use bucksaw_ingest::Source;
 use bucksaw_protocols::HttpAnswer;
 use bucksaw_protocols::splunk_hec::{HecCode, HecDecoder, HecMetadata, HecRequest, answer_acks, route, success};
@@ -15,12 +14,18 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::params::Params;
 
+/// Leaves 53 bits of a number for an acknowledgement, as many as every decoder of JSON keeps.
+const ACK_ID_SHIFT: u32 = 11;
+
 /// The longest query for acknowledgements.
 const ACKS_BYTES_MAX: usize = 64 << 10;
 
 /// Any request below `/services/collector`.
 pub(super) async fn call(State(app): State<App>, request: Request) -> Response {
-    let request = SenderRequest::from(request);
+    let request = match SenderRequest::new(request) {
+        Ok(request) => request,
+        Err(error) => return refusal(&error),
+    };
     match route(request.method.as_str(), &request.path) {
         kind @ (HecRequest::Events | HecRequest::Raw) => events(&app, request, kind == HecRequest::Raw).await,
         HecRequest::Health => {
@@ -43,21 +48,33 @@ async fn events(app: &App, request: SenderRequest, is_raw: bool) -> Response {
     });
     match decoded.await {
         // The records have their durability, so a query for this number is answered with true at once.
-        Ok(Ok(_)) => json_answer(success(channel.then(|| app.next_ack.fetch_add(1, Ordering::Relaxed)))),
+        // The number is random: a sequence would count the requests of other tenants.
+        Ok(Ok(_)) => json_answer(success(channel.then(|| app.env.entropy.next_u64() >> ACK_ID_SHIFT))),
         Ok(Err(error)) => json_answer(error.answer()),
-        Err(error) => {
-            let answer = match error.status {
-                StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => HecCode::ServerBusy.answer(),
-                StatusCode::INTERNAL_SERVER_ERROR => HecCode::InternalServerError.answer(),
-                status => {
-                    let text = serde_json::Value::from(error.message.as_str());
-                    let code = HecCode::InvalidDataFormat.number();
-                    HttpAnswer::new(status.as_u16(), format!(r#"{{"text":{text},"code":{code}}}"#))
-                }
-            };
-            error.with_retry_after(json_answer(answer))
-        }
+        Err(error) => refusal(&error),
     }
+}
+
+/// An error in Splunk's terms.
+pub(crate) fn refusal(error: &ApiError) -> Response {
+    let answer = match error.status {
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => HecCode::ServerBusy.answer(),
+        StatusCode::INTERNAL_SERVER_ERROR => HecCode::InternalServerError.answer(),
+        status => {
+            let text = serde_json::Value::from(error.message.as_str());
+            let code = HecCode::InvalidDataFormat.number();
+            HttpAnswer::new(status.as_u16(), format!(r#"{{"text":{text},"code":{code}}}"#))
+        }
+    };
+    error.with_retry_after(json_answer(answer))
+}
+
+/// The refusal of a client that is not recognised or may not write. Splunk's clients distinguish only a missing token.
+pub(crate) fn auth_refusal(reason: AuthRefusalReason) -> Response {
+    json_answer(match reason {
+        AuthRefusalReason::Missing => HecCode::TokenRequired.answer(),
+        _ => HecCode::InvalidToken.answer(),
+    })
 }
 
 /// A number is assigned only after the records of its request have their durability, so every number is acknowledged.

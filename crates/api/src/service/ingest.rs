@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use axum::extract::Request;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use bucksaw_auth::ClientAccess;
 use bucksaw_env::wait_for_stop;
 use bucksaw_ingest::{Durability, Source};
 use bucksaw_protocols::Decoded;
@@ -16,6 +17,7 @@ use bucksaw_protocols::bucksaw_v1::{BatchError, BatchHead, BatchReply, decode_re
 use bucksaw_sources::http::{BatchPlan, BatchRequest, BodyError, Encoding};
 use tokio::sync::watch;
 
+use crate::access::RequestClient;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::grpc::{
@@ -63,6 +65,7 @@ pub(super) fn ingest(
     deadline: CallDeadline,
     mut stop: watch::Receiver<bool>,
 ) -> Result<Response, GrpcError> {
+    let client = RequestClient::of(request.extensions())?;
     let (head, body) = request.into_parts();
     let stated = stated_encoding(&head.headers)?;
     let (sender, response) = open_stream(StreamFormat::Grpc);
@@ -77,7 +80,7 @@ pub(super) fn ingest(
                 message = deadline.limit(messages.next()) => message.and_then(|message| message),
             };
             let result = match message {
-                Ok(Some(message)) => take(&app, message, stated, &sender).await,
+                Ok(Some(message)) => take(&app, &client, message, stated, &sender).await,
                 Ok(None) => break Ok(()),
                 Err(error) => Err(error),
             };
@@ -98,6 +101,7 @@ pub(super) fn ingest(
 /// Takes one batch and sends its reply. An error ends the call.
 async fn take(
     app: &App,
+    client: &ClientAccess,
     mut message: StreamedMessage<'_>,
     stated: Option<Encoding>,
     sender: &StreamSender,
@@ -109,15 +113,19 @@ async fn take(
         return Err(GrpcError::new(GrpcCode::INVALID_ARGUMENT, message));
     }
     let sequence = Arc::new(AtomicU64::new(0));
-    let taken = append(app, &mut message, encoding, &sequence).await;
+    let taken = append(app, client, &mut message, encoding, &sequence).await;
     let sequence = sequence.load(Ordering::Relaxed);
     let reply = match taken {
         Ok(Decoded { accepted, rejected, first_error }) => {
             let first_error = first_error.unwrap_or_default();
             BatchReply { sequence, accepted, rejected, first_error, ..BatchReply::default() }
         }
-        // The client has stopped sending.
-        Err(BatchRefusal { error, .. }) if error.code == GrpcCode::DEADLINE_EXCEEDED => return Err(error),
+        // The client has stopped sending, or may no longer send.
+        Err(BatchRefusal { error, .. })
+            if matches!(error.code, GrpcCode::DEADLINE_EXCEEDED | GrpcCode::UNAUTHENTICATED) =>
+        {
+            return Err(error);
+        }
         Err(BatchRefusal { error, accepted }) => BatchReply {
             sequence,
             accepted,
@@ -139,10 +147,20 @@ async fn take(
 /// Appends the records of a batch and waits for their durability.
 async fn append(
     app: &App,
+    client: &ClientAccess,
     message: &mut StreamedMessage<'_>,
     encoding: Encoding,
     sequence: &Arc<AtomicU64>,
 ) -> Result<Decoded, BatchRefusal> {
+    if !client.is_valid() {
+        return Err(GrpcError::new(GrpcCode::UNAUTHENTICATED, "the credential is no longer valid").into());
+    }
+    let delay = client.bytes_delay();
+    if !delay.is_zero() {
+        let retry_after_s = Some(u32::try_from(delay.as_secs()).unwrap_or(u32::MAX).saturating_add(1));
+        let message = "the credential has sent more than its bytes per second: send again later";
+        return Err(GrpcError { retry_after_s, ..GrpcError::new(GrpcCode::RESOURCE_EXHAUSTED, message) }.into());
+    }
     refuse_if_overloaded(app)?;
     app.queue().check_accepting().map_err(ApiError::from)?;
     let request = BatchRequest { source: Source::Grpc, encoding, bytes_min: u64::from(message.length) };
@@ -153,8 +171,9 @@ async fn append(
         let key = (!head.key.is_empty()).then(|| head.key.clone());
         Ok::<_, BatchRefusal>((BatchPlan { durability: durability(head.durability)?, key }, head))
     };
+    let bodies = app.bodies.of_client(client);
     let decoded =
-        app.bodies.ingest_batch(request, message, plan, |batch, head, sink| decode_records(batch, &head.labels, sink));
+        bodies.ingest_batch(request, message, plan, |batch, head, sink| decode_records(batch, &head.labels, sink));
     Ok(decoded.await??)
 }
 

@@ -12,9 +12,13 @@ mod tail;
 
 use axum::extract::Request;
 use axum::response::Response;
+use bucksaw_auth::ClientAccess;
+use bucksaw_sources::AuditOutcome;
 use tokio::sync::watch;
 
+use crate::access::RequestClient;
 use crate::app::App;
+use crate::audit::{self, RequestFacts};
 use crate::grpc::{self, CallDeadline, GrpcCode, GrpcError};
 
 /// The path of all calls.
@@ -25,19 +29,41 @@ pub(crate) async fn call(app: App, request: Request, stop: watch::Receiver<bool>
     answer(app, request, stop).await.unwrap_or_else(|error| grpc::refusal(&error))
 }
 
-async fn answer(app: App, request: Request, stop: watch::Receiver<bool>) -> Result<Response, GrpcError> {
+async fn answer(app: App, mut request: Request, stop: watch::Receiver<bool>) -> Result<Response, GrpcError> {
     let deadline = CallDeadline::of(request.headers())?;
     let method = request.uri().path().strip_prefix(PATH).unwrap_or_default().to_owned();
-    match method.as_str() {
-        "Ingest" => ingest::ingest(app, request, deadline, stop),
-        "Query" => deadline.limit(search::query(app, request, deadline)).await?,
-        "Count" => deadline.limit(search::count(app, request)).await?,
-        "Tail" => tail::tail(app, request, deadline, stop).await,
-        _ => {
-            let message = "no such method: bucksaw.v1.Bucksaw has Ingest, Query, Count and Tail";
-            Err(GrpcError::new(GrpcCode::UNIMPLEMENTED, message))
-        }
+    let audited = audit::service_action(&method).map(|action| {
+        let facts = RequestFacts::begin(request.extensions().get());
+        facts.set_who(RequestClient::of(request.extensions()).ok().as_ref().and_then(ClientAccess::name));
+        (action, facts, app.clone())
+    });
+    if let Some((_, facts, _)) = &audited {
+        request.extensions_mut().insert(facts.clone());
     }
+    let answered = async {
+        match method.as_str() {
+            "Ingest" => ingest::ingest(app, request, deadline, stop),
+            "Query" => deadline.limit(search::query(app, request, deadline)).await?,
+            "Count" => deadline.limit(search::count(app, request)).await?,
+            "Tail" => tail::tail(app, request, deadline, stop).await,
+            _ => Ok(unknown_method()),
+        }
+    };
+    let answered = answered.await;
+    if let Some((action, facts, app)) = audited {
+        let outcome = match &answered {
+            Ok(_) => AuditOutcome::Allowed,
+            Err(error) => error.audit_outcome(),
+        };
+        audit::write(&app, action, outcome, &facts, &[("path", PATH)]);
+    }
+    answered
+}
+
+/// The answer to a call of a method that the service does not have.
+pub(crate) fn unknown_method() -> Response {
+    let message = "no such method: bucksaw.v1.Bucksaw has Ingest, Query, Count and Tail";
+    grpc::refusal(&GrpcError::new(GrpcCode::UNIMPLEMENTED, message))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use bucksaw_sources::http::{BodyChunks as _, Encoding};
 use flate2::read::GzDecoder;
 
 use crate::app::App;
+use crate::audit::RequestFacts;
 use crate::grpc::{GrpcCode, GrpcError, MessageBody, message_encoding, stated_encoding};
 use crate::params::Params;
 
@@ -45,7 +46,12 @@ pub(super) async fn read(app: &App, request: Request) -> Result<SearchRequest, G
             return Err(GrpcError::new(GrpcCode::UNIMPLEMENTED, message));
         }
     };
-    SearchRequest::read(&bytes).map_err(|error| invalid(error.to_string()))
+    let request = SearchRequest::read(&bytes).map_err(|error| invalid(error.to_string()))?;
+    if let Some(facts) = RequestFacts::of(&head.extensions) {
+        let details = [("q", &request.expression), ("from", &request.from), ("to", &request.to)];
+        facts.add_details(details.into_iter().map(|(name, value)| (name, value.as_slice())));
+    }
+    Ok(request)
 }
 
 fn inflate(bytes: &[u8]) -> Result<Vec<u8>, String> {

@@ -9,6 +9,7 @@ use bucksaw_query::Order;
 
 use super::record_messages::{RecordMessageSink, push_statistics};
 use super::request::{params, read};
+use crate::access::RequestClient;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::grpc::{self, ANSWERED, CallDeadline, GrpcCode, GrpcError, begin_message, end_message, refusal_headers};
@@ -23,8 +24,9 @@ const STATISTICS: u32 = 2;
 
 /// Answers `Query`: messages with records, then one with the statistics.
 pub(super) async fn query(app: App, request: Request, deadline: CallDeadline) -> Result<Response, GrpcError> {
+    let client = RequestClient::of(request.extensions())?;
     let params = params(read(&app, request).await?)?;
-    let request = params.request(app.now(), Order::Ascending)?;
+    let request = params.request(&client, app.now(), Order::Ascending)?;
     let hints = Hints::of(&request, &params);
     let answer_permit = acquire_answer_permit(&app)?;
     let permit = QueryPermit::acquire(&app).await?;
@@ -60,11 +62,12 @@ pub(super) async fn query(app: App, request: Request, deadline: CallDeadline) ->
 
 /// Answers `Count`.
 pub(super) async fn count(app: App, request: Request) -> Result<Response, GrpcError> {
+    let client = RequestClient::of(request.extensions())?;
     let asked = read(&app, request).await?;
     // The message has no further fields.
     let asked = SearchRequest { limit: 0, order: 0, after: Vec::new(), ..asked };
     let params = params(asked)?;
-    let request = params.request(app.now(), Order::Ascending)?;
+    let request = params.request(&client, app.now(), Order::Ascending)?;
     let hints = Hints::of(&request, &params);
     let (count, stats) = run_query(&app, hints, |permit| app.answers.count(request, permit)).await?;
     let mut message = Vec::new();

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::record_messages::RecordMessage;
 use super::request::{params, read};
+use crate::access::RequestClient;
 use crate::app::App;
 use crate::error::ApiError;
 use crate::grpc::{ANSWERED, CallDeadline, GrpcCode, GrpcError, begin_message, end_message, refusal_headers};
@@ -24,10 +25,11 @@ pub(super) async fn tail(
     deadline: CallDeadline,
     mut stop: watch::Receiver<bool>,
 ) -> Result<Response, GrpcError> {
+    let client = RequestClient::of(request.extensions())?;
     let params = params(deadline.limit(read(&app, request)).await??)?;
     let expr = params.expr()?;
     let permit = try_permit(&app.tail_permits, "too many tails are open")?;
-    let tail = app.answers.tail(&expr).map_err(ApiError::from)?;
+    let tail = app.answers.tail(&expr, client.scope().cloned()).map_err(ApiError::from)?;
     let (sender, response) = open_stream(StreamFormat::Grpc);
     tokio::spawn(async move {
         let _permit = permit;

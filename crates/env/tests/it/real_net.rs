@@ -26,8 +26,8 @@ const LARGE_BODY_BYTES: usize = 64 << 20;
 
 fn config(secret: Option<&str>) -> NetConfig {
     let listen = "127.0.0.1:0".parse().unwrap();
-    let secret = secret.map(|secret| Secret::new(secret.as_bytes()).unwrap());
-    NetConfig { listen, secret, ..NetConfig::default() }
+    let secrets = secret.map(|secret| Secret::parse_file(secret.as_bytes()).unwrap()).unwrap_or_default();
+    NetConfig { listen, secrets, ..NetConfig::default() }
 }
 
 async fn bind(config: NetConfig) -> Arc<real::Net> {
@@ -110,6 +110,35 @@ fn kind<T: std::fmt::Debug>(result: io::Result<T>) -> io::ErrorKind {
 fn pieces(bytes: usize) -> impl Iterator<Item = Bytes> {
     let piece: Bytes = (0..65_536_u32).map(|n| (n % 251) as u8).collect();
     (0..bytes / piece.len()).map(move |_| piece.clone())
+}
+
+/// The nodes change the secret one after the other, in two rounds; every node reaches every other at every moment.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_secret_changes_without_a_stop() {
+    let (old, new) = ("an old secret of the cluster", "a new secret of the cluster");
+    let (old_first, new_first) = (format!("{old}\n{new}\n"), format!("{new}\n{old}\n"));
+    let nodes = [bind(config(Some(old))).await, bind(config(Some(old))).await, bind(config(Some(old))).await];
+    for node in &nodes {
+        serve(node, echo);
+    }
+    let all_reach_all = async || {
+        for from in &nodes {
+            for to in &nodes {
+                assert_eq!(call(from, to, "a", Body::whole("x")).await.unwrap(), b"x");
+                from.send(to.address(), b"hello".to_vec());
+                let (_, datagram) = with_test_timeout(to.receive()).await;
+                assert_eq!(datagram, b"hello");
+            }
+        }
+    };
+    for secrets in [&old_first, &new_first, new] {
+        for node in &nodes {
+            node.replace_secrets(Secret::parse_file(secrets.as_bytes()).unwrap());
+            all_reach_all().await;
+        }
+    }
+    let late = bind(config(Some(old))).await;
+    assert_eq!(kind(call(&late, &nodes[0], "a", Body::empty()).await), io::ErrorKind::PermissionDenied);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -14,12 +14,11 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use bucksaw_env::wait_for_stop;
+use bucksaw_sources::{AcceptedConnection, Acceptor, Socket};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
-use tokio::time::sleep;
 
 /// The most connections at the same time. Further ones are closed at once.
 const CONNECTIONS_MAX: usize = 16;
@@ -30,40 +29,32 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest head of a request, in bytes.
 const HEADER_BYTES_MAX: usize = 16 << 10;
 
-/// The pause after a connection could not be accepted.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
-
 /// Serves these routes until the stop, to requests that name this machine.
-pub(super) async fn serve_routes(
-    listener: TcpListener,
-    routes: Router,
-    own_name: &str,
-    mut stop: watch::Receiver<bool>,
-) {
+pub(super) async fn serve_routes(acceptor: Acceptor, routes: Router, own_name: &str, mut stop: watch::Receiver<bool>) {
     let own_name: Arc<str> = own_name.into();
     let routes = routes.layer(from_fn_with_state(own_name, check_host));
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            (connection, _) = acceptor.accept() => connection,
             () = wait_for_stop(&mut stop) => return,
         };
-        match (accepted, Arc::clone(&slots).try_acquire_owned()) {
-            (Ok((stream, _)), Ok(slot)) => {
-                let serving = serve_connection(stream, routes.clone());
-                tokio::spawn(async move {
-                    serving.await;
-                    drop(slot);
-                });
+        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else { continue };
+        let (routes, stop) = (routes.clone(), stop.clone());
+        tokio::spawn(async move {
+            let _slot = slot;
+            let socket = match accepted {
+                AcceptedConnection::Open(socket) => Some(socket),
+                AcceptedConnection::Handshake(handshake) => Box::pin(handshake.run(stop)).await,
+            };
+            if let Some(socket) = socket {
+                serve_connection(socket, routes).await;
             }
-            (Ok(_), Err(_)) => {}
-            // The process has no free descriptor.
-            (Err(_), _) => sleep(ACCEPT_PAUSE).await,
-        }
+        });
     }
 }
 
-async fn serve_connection(stream: TcpStream, routes: Router) {
+async fn serve_connection(stream: Socket, routes: Router) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(HEADER_BYTES_MAX);
     // A client that disconnects or sends no HTTP is not reported: it is no fault of the agent.

@@ -9,7 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use tokio::net::TcpListener;
+use bucksaw_sources::Acceptor;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
@@ -30,7 +30,7 @@ struct StatusRoutes {
 }
 
 /// Serves the state of an agent on a listener until the stop.
-pub async fn serve_status(listener: TcpListener, monitor: AgentMonitor, info: AgentInfo, stop: watch::Receiver<bool>) {
+pub async fn serve_status(listener: Acceptor, monitor: AgentMonitor, info: AgentInfo, stop: watch::Receiver<bool>) {
     let own_name = info.host.clone();
     let routes = status_router(StatusRoutes { monitor, info: Arc::new(info) });
     serve_routes(listener, routes, &own_name, stop).await;
@@ -39,7 +39,7 @@ pub async fn serve_status(listener: TcpListener, monitor: AgentMonitor, info: Ag
 /// Serves metrics on a listener until the stop: `text` gives them as OpenMetrics text at each request, and must not block.
 /// `own_name` is the name of the machine.
 pub async fn serve_metrics(
-    listener: TcpListener,
+    listener: Acceptor,
     own_name: String,
     text: impl Fn() -> String + Clone + Send + Sync + 'static,
     stop: watch::Receiver<bool>,

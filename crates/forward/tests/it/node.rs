@@ -62,6 +62,7 @@ impl IngestNode {
         let shedder = Arc::new(LoadShedder::new(bucksaw_steering::Metrics::new(&mut registry)));
         let intake = TcpIntake {
             agents: Arc::default(),
+            authenticator: None,
             intake: Intake::new(Arc::clone(&queue), env),
             shedder: Arc::clone(&shedder),
             config,

@@ -28,6 +28,7 @@ impl Queue {
         let entry = self.remember(|table| {
             let base_time = batch.base_time.unwrap_or_else(|| table.base_time(batch, now));
             let producer = Producer::from_key(&[base_time.0.to_le_bytes(), content_hash.to_le_bytes()].concat());
+            let producer = batch.scoped_ids.as_ref().map_or(producer, |ids| ids.producer(producer));
             KeyEntry { key: batch.key, number, base_time, producer, is_last, first_seen: now }
         })?;
         let sequence = if number == 0 { 0 } else { batch.last_producer.next_section_sequence() };

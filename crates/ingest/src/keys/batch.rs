@@ -3,6 +3,8 @@
 use bucksaw_record::{Millis, Producer, key_time};
 use twox_hash::XxHash3_64;
 
+use crate::scoped_ids::ScopedIds;
+
 /// A batch with an idempotency key, while it arrives.
 #[derive(Clone, Debug)]
 pub struct IdempotentBatch {
@@ -14,6 +16,8 @@ pub struct IdempotentBatch {
     pub(super) section_count: u32,
     pub(super) base_time: Option<Millis>,
     pub(super) last_producer: Producer,
+    /// Of a client with a label scope.
+    pub(super) scoped_ids: Option<ScopedIds>,
 }
 
 impl IdempotentBatch {
@@ -27,6 +31,16 @@ impl IdempotentBatch {
             section_count: 0,
             base_time: None,
             last_producer: Producer::new(0),
+            scoped_ids: None,
+        }
+    }
+
+    /// Makes it a batch of a client with a label scope: the same key of a client with another scope is another key. Has an
+    /// effect once, before the first section has ids.
+    pub fn set_scope(&mut self, ids: &ScopedIds) {
+        if self.section_count == 0 && self.scoped_ids.is_none() {
+            self.key = ids.key(self.key);
+            self.scoped_ids = Some(ids.clone());
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bucksaw_env::{Clock as _, Env, Fs as _, lock, sim};
 use bucksaw_fixtures::GoldenFiles;
-use bucksaw_record::{Id, Millis, Producer};
+use bucksaw_record::{Id, LabelScope, Labels, Millis, Producer};
 use prometheus_client::registry::Registry;
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ use super::IdempotentBatch;
 use super::entry::KeyEntry;
 use super::scan::scan_key_file;
 use super::table::{KEY_AGE_MAX_MS, KEY_TIME_AGE_MAX_MS, KeyTable, SectionStatus};
-use crate::{Config, IngestError, KeyFileReport, Metrics, Queue};
+use crate::{Config, IngestError, KeyFileReport, Metrics, Queue, ScopedIds};
 
 const DIR: &str = "/q";
 const NOW: u64 = 1_700_000_000_000;
@@ -70,6 +70,30 @@ fn begin(queue: &Queue, key: &str, sections: &[&str], ends: bool) -> (Vec<Id>, I
         }
     }
     (ids, batch, None)
+}
+
+/// Two tenants that send the same body with the same key have two batches, and neither learns of the other.
+#[test]
+fn equal_keys_of_two_tenants_are_two_batches() {
+    let queue = KeyTestQueue::new().open();
+    let scope = |labels: &str| LabelScope::new(Labels::parse(labels).unwrap());
+    let send_as = |scope: Option<LabelScope>, key: &str, body: &str| {
+        let mut batch = IdempotentBatch::new(key.as_bytes(), b"app=a");
+        if let Some(ids) = scope.as_ref().and_then(ScopedIds::new) {
+            batch.set_scope(&ids);
+        }
+        queue.assign_ids(&mut batch, &[body.as_bytes()], true)
+    };
+    for key in ["key", "01ARYZ6S410000000000000000"] {
+        let a = send_as(Some(scope("tenant=a")), key, "body").unwrap();
+        let b = send_as(Some(scope("tenant=b")), key, "body").unwrap();
+        let nobody = send_as(None, key, "body").unwrap();
+        assert!(a != b && a != nobody && b != nobody);
+        assert_eq!(send_as(Some(scope("tenant=a")), key, "body").unwrap(), a, "a retry has the same ids");
+        assert_eq!(send_as(Some(scope("")), key, "body").unwrap(), nobody, "a scope without labels is no tenant");
+        assert!(matches!(send_as(Some(scope("tenant=a")), key, "other"), Err(IngestError::KeyReused)));
+        assert!(send_as(Some(scope("tenant=c")), key, "other").is_ok(), "the key is new to this tenant");
+    }
 }
 
 fn send_accepted(queue: &Queue, key: &str, sections: &[&str]) -> Vec<Id> {

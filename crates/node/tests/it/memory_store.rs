@@ -175,8 +175,8 @@ impl BlockSource for MemoryBlock {
         self.slices.iter().map(|slice| &slice.labels).collect()
     }
 
-    fn rows(&self, _: usize) -> Result<Vec<Arc<Rows>>, ReadError> {
-        Ok(self.slices.iter().map(|slice| Arc::clone(&slice.rows)).collect())
+    fn slices(&self, _: usize) -> Result<Vec<StreamSlice>, ReadError> {
+        Ok(self.slices.clone())
     }
 
     fn may_have_attributes(&self, _: usize) -> bool {

@@ -52,7 +52,7 @@ mod time;
 pub use decoder::{FluentDecoder, FluentMessage};
 pub use error::{FluentError, MsgpackError};
 pub use framer::{FluentFrame, FluentFramer};
-pub use handshake::{FluentHandshake, FluentPong};
+pub use handshake::{FluentHandshake, FluentPong, FluentUser};
 
 use head::MsgpackHead;
 use reader::{MsgpackReader, MsgpackValue};

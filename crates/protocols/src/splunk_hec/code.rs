@@ -6,6 +6,10 @@
 pub enum HecCode {
     /// All events were taken.
     Success,
+    /// The request has no token.
+    TokenRequired,
+    /// The token is not known, or does not allow to write.
+    InvalidToken,
     /// The body is empty.
     NoData,
     /// The body is not JSON, or a member is of the wrong type.
@@ -47,6 +51,8 @@ impl HecCode {
     const fn entry(self) -> (u8, u16, &'static str) {
         match self {
             Self::Success => (0, 200, "Success"),
+            Self::TokenRequired => (2, 401, "Token is required"),
+            Self::InvalidToken => (4, 403, "Invalid token"),
             Self::NoData => (5, 400, "No data"),
             Self::InvalidDataFormat => (6, 400, "Invalid data format"),
             Self::InternalServerError => (8, 500, "Internal server error"),

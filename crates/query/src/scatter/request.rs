@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bucksaw_record::{Expr, Id, Labels};
+use bucksaw_record::{Expr, Id, LabelScope, Labels, Millis};
 use serde::{Deserialize, Serialize};
 
 use super::batch::BatchContent;
@@ -21,11 +21,17 @@ const VERSION: u32 = 1;
 /// grammar has all forms of its expression, so a node that would misread a form refuses the request.
 ///
 /// Version 2 added the groupings by field and by stream. A node of version 1 would ignore them and count into wrong
-/// cells.
-const REQUEST_VERSION_MAX: u32 = bucksaw_record::expr::GRAMMAR_VERSION;
+/// cells. Version 4 added the scope, and no form of expressions. A node of version 3 would ignore it and answer with streams
+/// that the client must not see.
+const REQUEST_VERSION_MAX: u32 = SCOPE_VERSION;
 
 /// The version that added the groupings by field and by stream.
 const GROUPING_VERSION: u32 = 2;
+
+/// The version that added the scope. The next version of the grammar must be later.
+const SCOPE_VERSION: u32 = 4;
+
+const _: () = assert!(SCOPE_VERSION > bucksaw_record::expr::GRAMMAR_VERSION);
 
 /// Maximum bytes of a request.
 pub(crate) const REQUEST_BYTES_MAX: usize = 1 << 20;
@@ -59,6 +65,9 @@ pub(crate) struct ScatterRequest {
     limit: Option<u64>,
     /// If set, only this stream.
     stream: Option<BTreeMap<String, String>>,
+    /// If set, the labels of the scope: the reply is as if no streams outside of it existed. Since version 4.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<BTreeMap<String, String>>,
     /// Bytes of text at which a batch is sent.
     batch_bytes: u64,
     /// Number of buckets of a count.
@@ -104,14 +113,16 @@ pub(crate) enum DecodeRequestError {
 
 impl ScatterRequest {
     pub(crate) fn new(request: &Request) -> Self {
+        let version = request.expr.grammar_version().max(VERSION);
         Self {
-            version: request.expr.grammar_version().max(VERSION),
+            version: if request.scope.is_some() { version.max(SCOPE_VERSION) } else { version },
             q: request.expr.to_string(),
             from: request.from.to_string(),
             to: request.to.to_string(),
             descending: request.order == Order::Descending,
             limit: request.limit,
             stream: request.stream.as_ref().map(label_pairs),
+            scope: request.scope.as_ref().map(|scope| label_pairs(scope.labels())),
             ..Self::default()
         }
     }
@@ -167,14 +178,18 @@ impl ScatterRequest {
     pub(crate) fn request(&self) -> Result<Request, DecodeRequestError> {
         let invalid = |error: &dyn std::fmt::Display| DecodeRequestError::Invalid(error.to_string());
         let id = |text: &str| text.parse::<Id>().map_err(|error| invalid(&error));
+        let labels = |pairs: &Option<BTreeMap<String, String>>| {
+            pairs.clone().map(Labels::new).transpose().map_err(|error| invalid(&error))
+        };
+        let expr = Expr::parse(self.q.as_bytes()).map_err(|error| invalid(&error))?;
         Ok(Request {
-            expr: Expr::parse(self.q.as_bytes()).map_err(|error| invalid(&error))?,
             from: id(&self.from)?,
             to: id(&self.to)?,
-            stream: self.stream.clone().map(Labels::new).transpose().map_err(|error| invalid(&error))?,
+            stream: labels(&self.stream)?,
+            scope: labels(&self.scope)?.map(LabelScope::new),
             order: if self.descending { Order::Descending } else { Order::Ascending },
             limit: self.limit,
-            queue_only: false,
+            ..Request::new(expr, Millis(0), Millis::MAX)
         })
     }
 
@@ -331,7 +346,6 @@ impl ReplyStatus {
 
 #[cfg(test)]
 mod tests {
-    use bucksaw_record::Millis;
     use proptest::prelude::*;
 
     use super::*;
@@ -368,9 +382,9 @@ mod tests {
             br#"{"version":1,"from":"00000000000000000000000000","to":"00000000000000000000000000","new":[1]}"#,
         );
         assert!(minimal.unwrap().request().is_ok());
-        assert!(matches!(decode(r#"{"version":4}"#), Err(DecodeRequestError::Version(4))));
-        let message = decode(r#"{"version":4,"q":[],"from":7}"#).unwrap_err().to_string();
-        assert_eq!(message, "supports query protocol versions up to 3, the request has version 4");
+        assert!(matches!(decode(r#"{"version":5}"#), Err(DecodeRequestError::Version(5))));
+        let message = decode(r#"{"version":5,"q":[],"from":7}"#).unwrap_err().to_string();
+        assert_eq!(message, "supports query protocol versions up to 4, the request has version 5");
         let unknown = decode(r#"{"version":2,"grouping":{"colour":{"name":"x"}}}"#);
         assert!(matches!(unknown, Err(DecodeRequestError::Invalid(_))), "it is refused, not ignored");
         let many: Vec<String> = (0..=Grouping::VALUES_MAX).map(|number| number.to_string()).collect();
@@ -390,6 +404,22 @@ mod tests {
         };
         assert_eq!((version("level=error n>5"), version("@level=error"), version("n=*")), (1, 2, 2));
         assert_eq!(version("_line=error"), 3);
+    }
+
+    #[test]
+    fn a_scope_is_sent_and_refused_by_nodes_that_would_ignore_it() {
+        for labels in ["", "tenant=a", "env=dev,tenant=a"] {
+            let scope = LabelScope::new(Labels::parse(labels).unwrap());
+            let request = Request::new(Expr::All, Millis(0), Millis::MAX).within(Some(scope));
+            let sent = ScatterRequest::new(&request).with_bucketing(Bucketing::default());
+            assert_eq!(sent.version, SCOPE_VERSION);
+            let decoded = ScatterRequest::decode(&sent.encode()).unwrap().request().unwrap();
+            assert_eq!(decoded.scope, request.scope, "{labels}");
+        }
+        let plain = ScatterRequest::new(&Request::new(Expr::All, Millis(0), Millis::MAX));
+        assert!(plain.request().is_ok());
+        let damaged = ScatterRequest { scope: Some([("1".to_owned(), "x".to_owned())].into()), ..plain };
+        assert!(damaged.request().is_err(), "it is refused, not ignored");
     }
 
     #[test]

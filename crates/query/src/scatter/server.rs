@@ -183,7 +183,7 @@ impl QueryServer {
 
     async fn tail(&self, request: Request, content: BatchContent) -> io::Result<Body> {
         let permit = self.acquire(&self.tail_permits).await?;
-        let tail = self.run_blocking(move |engine| engine.tail(&request.expr)).await?;
+        let tail = self.run_blocking(move |engine| engine.tail(request)).await?;
         let tail = LocalTail::new(tail, Arc::clone(&self.tasks));
         Ok(self.spawn_reply(permit, Cancel::default(), ReplyStatus::default(), move |reply| async move {
             Err(reply.write_tail(tail, content).await)

@@ -13,7 +13,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bucksaw_env::BoxFuture;
-use bucksaw_record::{Expr, Id, Millis};
+use bucksaw_record::Id;
 use bucksaw_rpc::MalformedMessage;
 
 use super::batch::{BatchSlice, RecordBatch};
@@ -58,12 +58,11 @@ enum Wakeup {
 
 impl Scatter {
     /// Follows the records that any node accepts from now on.
-    pub(crate) fn tail(self: &Arc<Self>, expr: &Expr) -> Result<ScatterTail, RequestError> {
-        let request = Request::new(expr.clone(), Millis(0), Millis::MAX);
-        self.check_request(&request)?;
+    pub(crate) fn tail(self: &Arc<Self>, request: &Request) -> Result<ScatterTail, RequestError> {
+        self.check_request(request)?;
         let mut tail = ScatterTail {
             scatter: Arc::clone(self),
-            request: ScatterRequest::new(&request).with_attributes().encode(),
+            request: ScatterRequest::new(request).with_attributes().encode(),
             nodes: BTreeMap::new(),
             recheck: None,
             recent_ids: RecentIds::for_memory(self.engine().config.result_bytes_max),

@@ -31,6 +31,7 @@ use crate::tests::{TestEngine, counted, groupings, naive_groups};
 use bucksaw_rpc::stream_message;
 
 mod golden;
+mod tenants;
 
 /// Tasks under tokio's paused clock, in one thread.
 #[derive(Debug)]
@@ -322,7 +323,7 @@ async fn context_records(
     before: u64,
     after: u64,
 ) -> Result<(Vec<OwnedRecord>, QueryStats), RequestError> {
-    let records = answers(scatter).context(id, before, after).await?;
+    let records = answers(scatter).context(id, before, after, None).await?;
     Ok(records.write_to(Vec::new()).await.unwrap())
 }
 
@@ -428,7 +429,7 @@ async fn requests_wait_for_a_permit_and_are_refused_after_some_seconds() {
 async fn a_large_poll_of_a_tail_is_sent_in_batches() {
     let mut cluster =
         EngineCluster::of(vec![TestEngine::with_pool(sim::Fs::new(), Config::default(), 1, ScanPool::inline())]);
-    let mut tail = cluster.scatters[0].tail(&request("x").expr).unwrap();
+    let mut tail = cluster.scatters[0].tail(&request("x")).unwrap();
     let (mut seen, mut batches) = (0, 0);
     assert!(tokio::time::timeout(Duration::from_secs(1), tail.next()).await.is_err());
     (0..500).for_each(|number| cluster.put(&[0], id(number), "app=web", &"x".repeat(1_000)));
@@ -703,7 +704,7 @@ async fn drain_tail(tail: &mut ScatterTail) -> (Vec<String>, Vec<String>) {
 async fn a_tail_shows_records_of_all_nodes_once() {
     let mut cluster = EngineCluster::new(2);
     cluster.put(&[0], id(1), "app=web", "before");
-    let mut tail = cluster.scatters[0].tail(&Expr::parse(b"-quiet").unwrap()).unwrap();
+    let mut tail = cluster.scatters[0].tail(&request("-quiet")).unwrap();
     assert_eq!(drain_tail(&mut tail).await, (vec![], vec![]));
     cluster.put(&[0, 1], id(2), "app=web", "on both");
     cluster.put(&[1], id(3), "app=web", "quiet");
@@ -719,7 +720,7 @@ async fn a_tail_shows_records_of_all_nodes_once() {
     assert_eq!(cluster.open_replies(), 0);
     let head = stream_message(MessageKind::Head, &request::ReplyStatus::default().encode()).len();
     cluster.set_fault(1, Some(PeerFault::Dies(head + 10)));
-    let mut tail = cluster.scatters[0].tail(&Expr::All).unwrap();
+    let mut tail = cluster.scatters[0].tail(&request("")).unwrap();
     assert_eq!(drain_tail(&mut tail).await, (vec![], vec![]));
     // It is reported once.
     cluster.put(&[1], id(6), "app=web", "unseen");
@@ -737,7 +738,7 @@ async fn a_tail_shows_records_of_all_nodes_once() {
 async fn a_tail_reports_nodes_that_are_down_at_its_start() {
     let mut cluster = EngineCluster::new(2);
     cluster.set_fault(1, Some(PeerFault::Down));
-    let mut tail = cluster.scatters[0].tail(&Expr::All).unwrap();
+    let mut tail = cluster.scatters[0].tail(&request("")).unwrap();
     assert_eq!(drain_tail(&mut tail).await, (vec![], vec!["n2 down".to_owned()]));
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!(drain_tail(&mut tail).await, (vec![], vec![]));
@@ -753,12 +754,12 @@ async fn requests_of_another_version_are_rejected() {
     let server = &cluster.scatters[0].server;
     let body = |text: &'static str| Body::whole(text.as_bytes());
     let kind = async |text| server.serve("query/search", body(text)).await.unwrap_err().kind();
-    assert_eq!(kind(r#"{"version":4,"q":""}"#).await, io::ErrorKind::Unsupported);
+    assert_eq!(kind(r#"{"version":5,"q":""}"#).await, io::ErrorKind::Unsupported);
     assert_eq!(kind("nonsense").await, io::ErrorKind::Other);
-    let error = server.serve("query/search", body(r#"{"version":4,"q":{}}"#)).await.unwrap_err();
+    let error = server.serve("query/search", body(r#"{"version":5,"q":{}}"#)).await.unwrap_err();
     let reason = reply::call_failure(&error).to_string();
     let message =
-        "has another version of the program: supports query protocol versions up to 3, the request has version 4";
+        "has another version of the program: supports query protocol versions up to 4, the request has version 5";
     assert_eq!(reason, message);
     let encoded = ScatterRequest::new(&request("")).encode();
     let error = server.serve("query/dance", Body::whole(encoded)).await.unwrap_err();

@@ -1,5 +1,7 @@
 //! Answers of a single node through [`Answers`], each kind once.
 
+use bucksaw_record::LabelScope;
+
 use super::*;
 
 /// Ten records in a stored segment and ten in the queue, one per second; every fifth is an error.
@@ -172,18 +174,18 @@ fn next_lines(node: &TestEngine, tail: &mut TailStream) -> Vec<String> {
 #[test]
 fn a_tail_shows_new_matches() {
     let (mut node, _) = node();
-    let mut tail = node.answers().tail(&Expr::parse(b"line").unwrap()).unwrap();
+    let mut tail = node.answers().tail(&Expr::parse(b"line").unwrap(), None).unwrap();
     node.put("line 20");
     node.put("other");
     node.put("line 21");
     assert_eq!(next_lines(&node, &mut tail), ["line 20", "line 21"]);
-    assert!(node.answers().tail(&Expr::regex("(")).is_err());
+    assert!(node.answers().tail(&Expr::regex("("), None).is_err());
 }
 
 #[test]
 fn a_tail_shows_a_record_that_was_sent_twice_once() {
     let (mut node, _) = node();
-    let mut tail = node.answers().tail(&Expr::All).unwrap();
+    let mut tail = node.answers().tail(&Expr::All, None).unwrap();
     let id = node.put("first");
     // In one poll, and in a later one.
     node.put_as(id, "app=web", b"first");
@@ -194,9 +196,19 @@ fn a_tail_shows_a_record_that_was_sent_twice_once() {
 }
 
 #[test]
+fn a_client_with_a_scope_is_not_told_how_many_bytes_of_all_streams_were_skipped() {
+    let (mut node, _) = node();
+    let scope = LabelScope::new(Labels::parse("tenant=a").unwrap());
+    let mut tail = node.answers().tail(&Expr::All, Some(scope)).unwrap();
+    (0..60).for_each(|_| _ = node.put(&"x".repeat(50)));
+    let event = node.tasks.run(tail.next());
+    assert!(matches!(event, Some(TailEvent::Skipped { address: None, bytes: 0 })), "{event:?}");
+}
+
+#[test]
 fn a_tail_that_lags_reports_the_bytes_that_it_skips() {
     let (mut node, _) = node();
-    let mut tail = node.answers().tail(&Expr::All).unwrap();
+    let mut tail = node.answers().tail(&Expr::All, None).unwrap();
     (0..60).for_each(|_| _ = node.put(&"x".repeat(50)));
     let event = node.tasks.run(tail.next());
     assert!(matches!(event, Some(TailEvent::Skipped { address: None, bytes: 3_000.. })), "{event:?}");

@@ -153,7 +153,7 @@ fn message_loss_delays_answers_without_errors() {
 #[test]
 fn a_tail_shows_records_of_all_nodes() {
     let cluster = QueryCluster::joined(5, 3);
-    let mut tail = cluster.nodes[0].answers.tail(&Expr::All).unwrap();
+    let mut tail = cluster.nodes[0].answers.tail(&Expr::All, None).unwrap();
     let mut next = |cluster: &QueryCluster| {
         let tasks = cluster.world.tasks();
         cluster.world.block_on(async { bucksaw_env::with_timeout(&tasks, seconds(8), tail.next()).await.flatten() })

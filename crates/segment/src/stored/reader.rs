@@ -11,7 +11,7 @@ use bucksaw_record::{Id, Labels};
 use super::footer::{BlockEntry, ColumnEntry, Footer, FooterLocation};
 use super::{END_MAGIC, HEADER_LEN, KIND, TRAILER_LEN, backup, recovery};
 use crate::block::decode_slices;
-use crate::{Block, Codec, ColumnarBlock, Damage, FileHeader, ReadError, RecordSummary, Rows};
+use crate::{Block, Codec, ColumnarBlock, Damage, FileHeader, ReadError, RecordSummary, Rows, StreamSlice};
 
 /// Approximate memory, in bytes, of an open file and its allocations.
 const FILE_MEMORY: usize = 256;
@@ -130,21 +130,29 @@ impl Reader {
             .ok_or_else(|| self.inconsistent_columns(entry.offset))
     }
 
-    /// Reads the rows of a block without its text: a hundredth of its bytes. The checksum of a block covers both columns, so
-    /// the rows are compared with the summary in the footer instead. Damage of the text is not detected.
+    /// Reads the rows of a block without its text, stream by stream; see [`Self::slices`].
     ///
     /// # Errors
     /// [`ReadError`] if it cannot be read or is damaged.
     pub fn rows(&self, block: usize) -> Result<Vec<Arc<Rows>>, ReadError> {
+        Ok(self.slices(block)?.into_iter().map(|slice| slice.rows).collect())
+    }
+
+    /// Reads the slices of a block without its text: a hundredth of its bytes. The checksum of a block covers both columns, so
+    /// the rows are compared with the summary in the footer instead. Damage of the text is not detected.
+    ///
+    /// # Errors
+    /// [`ReadError`] if it cannot be read or is damaged.
+    pub fn slices(&self, block: usize) -> Result<Vec<StreamSlice>, ReadError> {
         let entry = self.block_entry(block)?;
         let packed = self.read_bytes(entry.offset, u64::from(entry.rows.packed_len))?;
-        if let Some(rows) = decode_matching_rows(entry, &packed) {
-            return Ok(rows);
+        if let Some(slices) = decode_matching_slices(entry, &packed) {
+            return Ok(slices);
         }
         // The recovery record needs the whole block.
         let mut block = self.packed_column_bytes(entry)?;
         block.truncate(packed.len());
-        decode_matching_rows(entry, &block).ok_or_else(|| {
+        decode_matching_slices(entry, &block).ok_or_else(|| {
             ReadError::damaged(&self.path, entry.offset, "the rows of the block do not match the footer")
         })
     }
@@ -276,11 +284,11 @@ impl Reader {
 }
 
 /// The rows in a packed rows column, if they match the footer.
-fn decode_matching_rows(entry: &BlockEntry, packed: &[u8]) -> Option<Vec<Arc<Rows>>> {
+fn decode_matching_slices(entry: &BlockEntry, packed: &[u8]) -> Option<Vec<StreamSlice>> {
     let found = unpack(&entry.rows, packed).and_then(|rows| decode_slices(&rows))?;
     let mut summary = RecordSummary::default();
     found.iter().for_each(|slice| summary.add(&slice.rows, slice.range.len()));
-    (summary == entry.summary).then(|| found.into_iter().map(|slice| slice.rows).collect())
+    (summary == entry.summary).then_some(found)
 }
 
 /// A block for a search.

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use bucksaw_auth::ClientAccess;
 use bucksaw_env::{GaugeGuard, log_limited};
 use bucksaw_ingest::IngestError;
 
@@ -26,17 +27,23 @@ struct EventConnection {
 struct RefusedRecords(IngestError, GaugeGuard);
 
 /// Reads events until the stream ends or the node stops. `first` has already arrived.
-pub(crate) async fn run(feed: &mut SocketReader<'_>, shared: &Arc<ListenerState>, peer: SocketAddr, first: Vec<u8>) {
+pub(crate) async fn run(
+    feed: &mut SocketReader<'_>,
+    shared: &Arc<ListenerState>,
+    client: &ClientAccess,
+    peer: SocketAddr,
+    first: Vec<u8>,
+) {
     let protocol = &shared.setup.protocol;
     let Some((source, decoder)) = protocol.stream_decoder(peer, &shared.config) else { return };
     let mut connection = EventConnection {
         shared: Arc::clone(shared),
         peer,
         decoder,
-        records: event_records(shared, source),
+        records: event_records(shared, client, source),
         carried_bytes: CarriedBytesGuard::new(shared),
     };
-    consume(feed, shared, &mut connection, first).await;
+    consume(feed, (shared, client), &mut connection, first).await;
 }
 
 impl ChunkConsumer for EventConnection {

@@ -1,8 +1,11 @@
 //! The datagrams of one socket.
+//!
+//! A datagram has no credential, so a node that authenticates has such sockets only if its operator accepts that.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use bucksaw_auth::ClientAccess;
 use bucksaw_env::{GaugeGuard, log_limited};
 use prometheus_client::metrics::counter::Counter;
 use tokio::sync::watch;
@@ -44,7 +47,8 @@ pub async fn serve_datagrams(
     let protocol = &shared.setup.protocol;
     let Some((source, decoder)) = protocol.datagram_decoder(&shared.config) else { return };
     socket.enlarge_buffer(shared.config.partial_bytes_max);
-    let (drops, records) = (DropCounts::new(&shared, &socket), event_records(&shared, source));
+    let (drops, records) =
+        (DropCounts::new(&shared, &socket), event_records(&shared, &ClientAccess::default(), source));
     let mut datagrams = Datagrams { shared, socket, decoder, records, drops };
     while datagrams.wait(&mut stop).await {
         if datagrams.shared.is_refusing() {
@@ -111,7 +115,7 @@ impl Datagrams {
         };
         shared.count_dropped(records, &reason);
         // A disk that fails may work again.
-        *records = event_records(shared, records.source());
+        *records = event_records(shared, &ClientAccess::default(), records.source());
         !stop.is_stopped()
     }
 }

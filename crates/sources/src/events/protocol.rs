@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use bucksaw_auth::ClientAccess;
 use bucksaw_ingest::Source;
 
 use super::decoder::{DatagramDecoder, StreamDecoder};
@@ -34,9 +35,9 @@ impl ListenerProtocol {
     }
 }
 
-/// The records of one connection, or of all datagrams of a listener.
-pub(super) fn event_records(shared: &ListenerState, source: Source) -> EventRecords {
-    let intake = shared.intake.clone();
+/// The records of one connection of a client, or of all datagrams of a listener.
+pub(super) fn event_records(shared: &ListenerState, client: &ClientAccess, source: Source) -> EventRecords {
+    let intake = shared.intake.clone().of_client(client);
     let ids = IdAssignment::arrival(&intake);
     let target = EventTarget { intake, source, durability: shared.setup.durability };
     EventRecords::new(target, ids, shared.config.record_bytes()).retaining()

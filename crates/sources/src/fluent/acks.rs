@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use bucksaw_ingest::IngestError;
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
 use super::connection_end::FluentEnd;
-use crate::acks::write_all;
 use crate::intake::DurabilityWait;
 use crate::listener_state::ListenerState;
+use crate::socket::Socket;
 
 /// Chunks without an acknowledgement above which a connection is not read from.
 pub(super) const ACKS_MAX: usize = 64;
@@ -25,7 +24,7 @@ pub(super) struct PendingAck {
 
 /// Sends an acknowledgement for each chunk once its records have their durability, until no chunk will follow.
 pub(super) async fn write_acks(
-    socket: &TcpStream,
+    socket: &Socket,
     shared: &Arc<ListenerState>,
     mut pending: mpsc::Receiver<PendingAck>,
 ) -> FluentEnd {
@@ -40,7 +39,7 @@ pub(super) async fn write_acks(
                 return FluentEnd::Refused(refusal);
             }
         }
-        if write_all(socket, &ack.answer).await.is_err() {
+        if socket.write_all(&ack.answer).await.is_err() {
             return FluentEnd::Unreachable;
         }
     }

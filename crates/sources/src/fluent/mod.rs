@@ -16,19 +16,21 @@ mod heartbeat;
 mod inbox;
 mod records;
 
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bucksaw_auth::ClientAccess;
 use bucksaw_env::log_limited;
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tracing::debug;
 
+use crate::client_check::PresentedClient;
 use crate::listener_state::ListenerState;
+use crate::one_way::wait_for_rate;
 use crate::shared_key::SharedKey;
+use crate::socket::Socket;
 use crate::socket_reader::SocketReader;
 use acks::{ACKS_MAX, PendingAck, write_acks};
 use connection_end::FluentEnd;
@@ -43,13 +45,14 @@ const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Reads messages until the sender closes the connection, a message is damaged, or the node stops.
 pub(crate) async fn run(
-    socket: &TcpStream,
+    socket: &Socket,
     feed: &mut SocketReader<'_>,
     shared: &Arc<ListenerState>,
-    peer: SocketAddr,
+    client: PresentedClient<'_>,
     key: Option<&SharedKey>,
 ) {
-    let end = serve(socket, feed, shared, key).await;
+    let peer = client.peer;
+    let end = serve(socket, feed, shared, client, key).await;
     match &end {
         FluentEnd::Closed => {}
         FluentEnd::Message(_) | FluentEnd::Sender(_) => {
@@ -61,22 +64,22 @@ pub(crate) async fn run(
 }
 
 async fn serve(
-    socket: &TcpStream,
+    socket: &Socket,
     feed: &mut SocketReader<'_>,
     shared: &Arc<ListenerState>,
+    presented: PresentedClient<'_>,
     key: Option<&SharedKey>,
 ) -> FluentEnd {
     let mut inbox = FluentInbox::new(shared);
-    if let Some(key) = key
-        && let Err(end) = handshake::check(socket, feed, shared, &mut inbox, key).await
-    {
-        return end;
-    }
+    let client = match handshake::check(socket, feed, shared, &mut inbox, (presented, key)).await {
+        Ok(client) => client,
+        Err(end) => return end,
+    };
     let (acks, pending) = mpsc::channel(ACKS_MAX);
     let mut writer = pin!(write_acks(socket, shared, pending));
     let end = tokio::select! {
         end = &mut writer => return end,
-        end = read(feed, shared, inbox, &acks) => end,
+        end = read(feed, (shared, &client), inbox, &acks) => end,
     };
     drop(acks);
     let time = if feed.is_stopped() { STOP_TIMEOUT } else { HALF_CLOSED_TIMEOUT };
@@ -90,12 +93,16 @@ async fn serve(
 /// Reads messages, and passes on their acknowledgements.
 async fn read(
     feed: &mut SocketReader<'_>,
-    shared: &Arc<ListenerState>,
+    (shared, client): (&Arc<ListenerState>, &ClientAccess),
     mut inbox: FluentInbox<'_>,
     acks: &mpsc::Sender<PendingAck>,
 ) -> FluentEnd {
-    let mut records = FluentRecords::new(shared);
+    let mut records = FluentRecords::new(shared, client);
     loop {
+        if !client.is_valid() {
+            shared.count_ended_credential(client);
+            return FluentEnd::Sender("its credential is no longer valid");
+        }
         let end = append_arrived(&mut inbox, &mut records, feed, acks).await.err();
         // Messages before a damaged one are whole.
         let flushed = records.flush(feed).await;
@@ -106,6 +113,7 @@ async fn read(
             // Other clients of the thread get their share.
             tokio::task::yield_now().await;
         }
+        wait_for_rate(feed, client).await;
         if let Err(end) = inbox.read(feed).await {
             return end;
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bucksaw_auth::ClientAccess;
 use bucksaw_env::log_limited;
 use bucksaw_ingest::{Durability, IdempotentBatch, IngestError, Source};
 use bucksaw_protocols::fluent::{FluentDecoder, FluentError, FluentMessage};
@@ -17,15 +18,16 @@ use crate::socket_reader::SocketReader;
 /// Decodes messages, and appends their records.
 pub(super) struct FluentRecords<'a> {
     shared: &'a Arc<ListenerState>,
+    client: &'a ClientAccess,
     decoder: FluentDecoder,
     /// The records of messages without a chunk.
     unnamed: EventRecords,
 }
 
 impl<'a> FluentRecords<'a> {
-    pub(super) fn new(shared: &'a Arc<ListenerState>) -> Self {
-        let unnamed = records(shared, IdAssignment::arrival(&shared.intake)).retaining();
-        Self { shared, decoder: FluentDecoder::new(&Labels::default()), unnamed }
+    pub(super) fn new(shared: &'a Arc<ListenerState>, client: &'a ClientAccess) -> Self {
+        let unnamed = records(shared, client, IdAssignment::arrival(&shared.intake)).retaining();
+        Self { shared, client, decoder: FluentDecoder::new(&Labels::default()), unnamed }
     }
 
     /// Appends the records of a chunk, and collects those of a message without one until [`Self::flush`]. Waits while the queue
@@ -47,7 +49,7 @@ impl<'a> FluentRecords<'a> {
     }
 
     fn collect(&mut self, message: &[u8]) -> Result<(), FluentEnd> {
-        let Self { shared, decoder, unnamed } = self;
+        let Self { shared, decoder, unnamed, .. } = self;
         let rejected = unnamed.rejected();
         let decoded = decoder.decode(message, shared.config.message_bytes(), unnamed)?;
         count_rejected(shared, &decoded, unnamed.rejected() - rejected);
@@ -105,12 +107,12 @@ impl<'a> FluentRecords<'a> {
     /// Appends the records of a chunk, with ids from its name. A sender that gives one name to two chunks loses nothing: the
     /// second gets other ids.
     fn try_append_chunk(&mut self, chunk: Option<&[u8]>, message: &[u8]) -> Result<PendingAck, FluentAppendError> {
-        let Self { shared, decoder, .. } = self;
+        let Self { shared, client, decoder, .. } = self;
         let ids = match chunk {
             Some(chunk) => IdAssignment::Keyed(IdempotentBatch::new(chunk, Source::Fluent.name().as_bytes())),
             None => IdAssignment::consecutive(&shared.intake),
         };
-        let mut records = records(shared, ids).without_waiting();
+        let mut records = records(shared, client, ids).without_waiting();
         let decoded = decoder.decode(message, shared.config.message_bytes(), &mut records);
         let decoded = decoded.map_err(FluentAppendError::Message)?;
         records.finish().map_err(|error| FluentAppendError::Refused(error.into()))?;
@@ -130,8 +132,8 @@ enum FluentAppendError {
     Refused(IngestError),
 }
 
-fn records(shared: &ListenerState, ids: IdAssignment) -> EventRecords {
-    let intake = shared.intake.clone();
+fn records(shared: &ListenerState, client: &ClientAccess, ids: IdAssignment) -> EventRecords {
+    let intake = shared.intake.clone().of_client(client);
     let target = EventTarget { intake, source: Source::Fluent, durability: shared.setup.durability };
     EventRecords::new(target, ids, shared.config.record_bytes())
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bucksaw_auth::ClientAccess;
 use bucksaw_ingest::{Durability, IdempotentBatch, Source};
 use bucksaw_protocols::EventSink;
 use bucksaw_record::Labels;
@@ -48,6 +49,12 @@ impl BodyIntake {
     #[must_use]
     pub fn with_filter(self, filter: Option<Arc<dyn EventFilter>>) -> Self {
         Self { intake: self.intake.with_filter(filter), ..self }
+    }
+
+    /// The same for the records of a client.
+    #[must_use]
+    pub fn of_client(&self, client: &ClientAccess) -> Self {
+        Self { intake: self.intake.clone().of_client(client), ..self.clone() }
     }
 
     /// Ingests a body and waits for its durability.

@@ -106,6 +106,7 @@ impl IdAssignment {
                 Ok(AssignedIds { first_id: *first_id, now: Millis::MAX })
             }
             Self::Keyed(batch) => {
+                intake.tenant_ids().into_iter().for_each(|ids| batch.set_scope(ids));
                 let flags = records.flags.iter();
                 let flags: Vec<u8> = flags.flat_map(|(row, bits)| [&row.to_le_bytes()[..], &[bits]].concat()).collect();
                 let text = match records.text {

@@ -24,6 +24,7 @@ mod ids;
 mod record_buffer;
 mod record_stream;
 mod records;
+mod reserved;
 mod retained_frames;
 mod target;
 

@@ -38,7 +38,7 @@ pub struct RecordStream {
     pub intake: Intake,
     /// Where they came in.
     pub source: Source,
-    /// Their labels.
+    /// Their labels, as the client stated them. The intake adds those of the client's label scope.
     pub labels: Labels,
     /// When they count as accepted.
     pub durability: Durability,
@@ -73,7 +73,7 @@ impl RecordStream {
         let rows = frame.rows()?;
         let clamped = clamp_frame(frame, self.intake.now());
         Ok(FrameMeta {
-            first_id: clamped.first_id,
+            first_id: self.intake.tenant_id(clamped.first_id),
             count: frame.header.count,
             layout_bits: clamped.layout_bits,
             row_meta: clamped.row_meta,
@@ -93,9 +93,10 @@ impl RecordStream {
         on_ack: impl FnOnce(Result<(), IngestError>) + Send + 'static,
     ) -> Result<(), IngestError> {
         let queue = &self.intake.queue;
+        let (labels, dropped_labels) = self.intake.stored_labels(&self.labels);
         let frame = FrameRecords {
             source: self.source,
-            labels: &self.labels,
+            labels: &labels,
             first_id: records.first_id,
             count: records.count,
             accepted: self.intake.now(),
@@ -104,10 +105,13 @@ impl RecordStream {
             text,
         };
         queue.append(self.durability, &frame, on_ack)?;
+        self.intake.client().count_bytes(text.iter().map(|part| part.len() as u64).sum());
         let metrics = queue.metrics();
-        for (family, count) in
-            [(&metrics.cut_records, records.cut_count), (&metrics.times_replaced, records.clamped_count)]
-        {
+        for (family, count) in [
+            (&metrics.cut_records, records.cut_count),
+            (&metrics.times_replaced, records.clamped_count),
+            (&metrics.dropped_labels, dropped_labels),
+        ] {
             if count > 0 {
                 family.get_or_create(&self.source.label()).inc_by(count);
             }

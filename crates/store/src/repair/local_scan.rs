@@ -5,12 +5,13 @@ use std::time::Duration;
 use bucksaw_env::{lock, to_millis};
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::stored::BlockEntry;
-use bucksaw_segment::{IdRun, ReadError};
+use bucksaw_segment::{IdRun, ReadError, StreamSlice};
 use serde::{Deserialize, Serialize};
 
 use super::id_set::IdSet;
 use super::time_range::TimeRange;
 use crate::segment_store::SegmentStore;
+use crate::stream_retention::rule_age;
 use crate::throttle::ThrottledTask;
 
 /// Percentage of `retention_bytes` above which the store retains nothing older than its oldest record.
@@ -70,6 +71,11 @@ impl RetentionBounds {
 }
 
 impl LocalScan {
+    /// The same for streams that are kept for this age.
+    fn with_age(self, age: Option<Duration>) -> Self {
+        Self { retention: RetentionBounds { age_ms: age.map(to_millis), ..self.retention }, ..self }
+    }
+
     fn matches(&self, run: &IdRun, accepted: Millis) -> bool {
         // All rows of a run have one time.
         self.range.contains(run.first_id) && self.retention.is_retained(run.first_id.time(), accepted, self.now)
@@ -107,19 +113,21 @@ impl SegmentStore {
                     }
                 }
                 found.bytes += entry.rows_bytes();
-                let chunks = match segment.rows(block) {
-                    Ok(chunks) => chunks,
+                let slices = match segment.slices(block) {
+                    Ok(slices) => slices,
                     Err(error) => {
                         found.is_incomplete |= !matches!(error, ReadError::Damaged { .. });
                         continue;
                     }
                 };
                 let ids = if is_fresh { &mut found.fresh } else { &mut found.ids };
-                for rows in chunks {
-                    rows.runs
-                        .iter()
-                        .filter(|run| bounds.matches(run, rows.accepted))
-                        .for_each(|run| ids.add(run.first_id, run.count));
+                for StreamSlice { labels, rows, .. } in slices {
+                    let bounds = match rule_age(&self.config.retention_labels, &labels) {
+                        Some(age) => bounds.with_age(*age),
+                        None => *bounds,
+                    };
+                    let wanted = rows.runs.iter().filter(|run| bounds.matches(run, rows.accepted));
+                    wanted.for_each(|run| ids.add(run.first_id, run.count));
                 }
             }
         }

@@ -79,6 +79,29 @@ fn what_came_a_moment_ago_is_fresh() {
     assert!(store.segments().iter().any(|segment| segment.footer().merge.is_some()), "merging makes nothing fresh");
 }
 
+/// Otherwise a store that still has them would copy them to one that has removed them.
+#[test]
+fn records_past_the_retention_of_their_stream_are_not_repaired() {
+    let (machine, _) = filled();
+    let ids_with = |age: Option<u64>| {
+        let age = age.map(Duration::from_secs);
+        let streams = LabelScope::new(Labels::parse("app=a").unwrap());
+        let config = Config { retention_labels: vec![LabelRetention { streams, age }], ..config() };
+        let metrics = Metrics::new(&mut Registry::default());
+        let store = SegmentStore::open(machine.store.env.clone(), Path::new("/d/store"), config, metrics).unwrap();
+        let throttle = store.repair_throttle.begin(None);
+        // The other streams are about to expire too.
+        let retention = RetentionBounds { age_ms: Some(120_000), since_ms: 0 };
+        let (range, fresh_age_max) = (TimeRange::ALL, Duration::from_secs(10));
+        let bounds = LocalScan { range, now: later(&machine), fresh_age_max, retention };
+        store.scan_local_ids(&bounds, false, &throttle).ids
+    };
+    let all = machine.sent.len() as u64;
+    assert_eq!(ids_with(Some(3_600)).len(), all);
+    assert_eq!(ids_with(Some(30)).len(), all - all / 3, "every third record has the label");
+    assert_eq!(ids_with(None).len(), all);
+}
+
 #[test]
 fn some_records_become_a_segment_of_their_own() {
     let (machine, store) = filled();

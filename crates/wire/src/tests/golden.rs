@@ -97,6 +97,13 @@ fn client_bytes_are_stable() {
         };
         assert_eq!(found, report());
     }
+    golden().check("token", &ClientToken("bks_example".to_owned()).encode());
+    for bytes in golden().read_all("token") {
+        let ClientMessage::Token(ClientToken(found)) = complete(ClientMessage::decode(&bytes, 1 << 20)) else {
+            panic!("no token")
+        };
+        assert_eq!(found, "bks_example");
+    }
     golden().check("batch", &batch());
     for bytes in golden().read_all("batch") {
         let ClientMessage::Batch(frame) = complete(ClientMessage::decode(&bytes, 1 << 20)) else { panic!("no batch") };

@@ -13,6 +13,7 @@ use super::Counters;
 use super::Secret;
 use super::datagram::{self, DatagramCipher};
 use super::pool::ConnectionPool;
+use super::secret::ActiveSecrets;
 use crate::LogRateLimiter;
 
 /// Read buffer of a connection, in bytes. The head of a request or response must fit; bodies arrive in pieces of this size.
@@ -40,8 +41,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// The address at which other nodes reach this one, if it differs. Port 0 stands for the bound port.
     pub advertise: Option<SocketAddr>,
-    /// The cluster secret. Without one, all traffic is in plain and every peer counts as a node.
-    pub secret: Option<Secret>,
+    /// The cluster secrets: the first is used, all are accepted. Without one, all traffic is in plain and every peer counts as a node.
+    pub secrets: Vec<Secret>,
     /// Timeout for connecting to another node.
     pub connect_timeout: Duration,
     /// Timeout for the handshake, including the proof of the secret.
@@ -61,7 +62,7 @@ impl Default for Config {
         Self {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7659),
             advertise: None,
-            secret: None,
+            secrets: Vec::new(),
             connect_timeout: Duration::from_secs(3),
             handshake_timeout: Duration::from_secs(3),
             idle_max: Duration::from_secs(20),
@@ -82,6 +83,7 @@ pub(super) struct NetContext {
     pub(super) datagrams_in: UdpSocket,
     /// The same socket, for sending without waiting for readiness.
     pub(super) datagrams_out: std::net::UdpSocket,
+    pub(super) secrets: ActiveSecrets,
     pub(super) datagram_cipher: DatagramCipher,
     pub(super) pool: ConnectionPool,
     pub(super) refused_log: LogRateLimiter,

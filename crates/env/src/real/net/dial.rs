@@ -37,7 +37,7 @@ async fn open(context: Arc<NetContext>, to: SocketAddr) -> io::Result<Connection
     let stream = io_timeout(config.connect_timeout, "to be reached", TcpStream::connect(to)).await?;
     socket::prepare(&stream)?;
     let stream = CountedStream::new(stream, config.counters.clone());
-    let handshake = initiate_handshake(stream, config.secret.as_ref());
+    let handshake = initiate_handshake(stream, context.secrets.own());
     let stream = io_timeout(config.handshake_timeout, "to complete the handshake", handshake).await?;
     let (sender, connection) = http1::Builder::new()
         .max_buf_size(READ_BYTES_MAX)
@@ -56,14 +56,14 @@ async fn io_timeout<T>(time: Duration, what: &str, operation: impl Future<Output
     timeout(time, operation).await.unwrap_or_else(timed_out)
 }
 
-async fn initiate_handshake(mut stream: CountedStream, secret: Option<&Secret>) -> io::Result<PeerStream> {
+async fn initiate_handshake(mut stream: CountedStream, secret: Option<Secret>) -> io::Result<PeerStream> {
     let hello = PeerHello::new(secret.is_some()).encode();
     let Some(secret) = secret else {
         stream.write_all(&hello).await?;
         read_hello_reply(&mut stream).await?;
         return Ok(Box::new(stream));
     };
-    let (handshake, message) = Handshake::initiate(secret, &hello)?;
+    let (handshake, message) = Handshake::initiate(&secret, &hello)?;
     stream.write_all(&[&hello[..], &message].concat()).await?;
     let reply = read_hello_reply(&mut stream).await?;
     let mut message = [0; noise::RESPONDER_MESSAGE_BYTES];

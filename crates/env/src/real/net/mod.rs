@@ -53,13 +53,14 @@ use tokio::time::Instant;
 pub use bind::BindError;
 pub use context::Config;
 pub use counters::Counters;
-pub use secret::{Secret, SecretTooShort};
+pub use secret::{InvalidSecret, Secret};
 pub use socket::PEER_TIMEOUT;
 
 use crate::{Body, BoxFuture, DATAGRAM_BYTES_MAX, IncomingCall, LogRateLimiter};
 use context::NetContext;
 use datagram::DatagramCipher;
 use pool::ConnectionPool;
+use secret::ActiveSecrets;
 
 /// Maximum received calls that are not accepted yet; further ones wait in their connections.
 const CALLS_WAITING_MAX: usize = 64;
@@ -85,12 +86,14 @@ impl Net {
         let bound = bind::bind(config.listen)?;
         let address = bind::advertised_address(config.advertise, bound.address)?;
         let (calls, incoming) = mpsc::channel(CALLS_WAITING_MAX);
+        let secrets = ActiveSecrets::new(config.secrets.clone());
         let context = Arc::new(NetContext {
             bound: bound.address,
             address,
             datagrams_in: bound.datagrams_in,
             datagrams_out: bound.datagrams_out,
-            datagram_cipher: DatagramCipher::new(config.secret.as_ref()),
+            datagram_cipher: DatagramCipher::new(secrets.clone()),
+            secrets,
             pool: ConnectionPool::new(config.idle_max, config.idle_connections_max),
             refused_log: LogRateLimiter::new(),
             undecryptable_log: LogRateLimiter::new(),
@@ -108,6 +111,14 @@ impl Net {
             }
         });
         Ok(Self { context, incoming: Arc::new(Mutex::new(incoming)), _background: background })
+    }
+
+    /// Replaces the secrets of the configuration, for new connections and datagrams. Running calls end on their connections.
+    /// Changes nothing if that would begin or end encryption.
+    pub fn replace_secrets(&self, secrets: Vec<Secret>) {
+        self.context.secrets.replace(secrets);
+        // Idle connections prove that their peer knew an earlier secret.
+        self.context.pool.clear();
     }
 
     /// The counters of the configuration.
@@ -173,9 +184,10 @@ impl crate::Net for Net {
 /// Parses `data` like bytes from the network, for fuzzing.
 #[doc(hidden)]
 pub fn fuzz_input(data: &[u8]) {
+    let _ = Secret::parse_file(data);
     let secret = Secret::new(b"0123456789abcdef").ok();
-    for cipher in [DatagramCipher::new(None), DatagramCipher::new(secret.as_ref())] {
-        let _ = cipher.decrypt(data);
+    for secrets in [Vec::new(), secret.iter().cloned().collect()] {
+        let _ = DatagramCipher::new(ActiveSecrets::new(secrets)).decrypt(data);
     }
     if let Some((bytes, _)) = data.split_first_chunk() {
         let _ = hello::PeerHello::decode(*bytes).map(|hello| (hello.reply(true), hello.reply(false)));

@@ -80,7 +80,7 @@ async fn handle_connection(
     let accepted = async {
         socket::prepare(&stream)?;
         let stream = CountedStream::new(stream, config.counters.clone());
-        accept_handshake(stream, config.secret.as_ref(), &slots).await
+        accept_handshake(stream, &context.secrets.all(), &slots).await
     };
     let accepted = timeout(config.handshake_timeout, accepted).await;
     let (stream, _slot) = match accepted.unwrap_or(Err(AcceptError::HandshakeTimeout)) {
@@ -114,7 +114,7 @@ fn report_refused(context: &NetContext, peer: SocketAddr, error: &AcceptError) {
 
 async fn accept_handshake(
     mut stream: CountedStream,
-    secret: Option<&Secret>,
+    secrets: &[Secret],
     slots: &Arc<Semaphore>,
 ) -> Result<(PeerStream, Option<OwnedSemaphorePermit>), AcceptError> {
     let mut bytes = [0; hello::BYTES];
@@ -125,11 +125,13 @@ async fn accept_handshake(
         // Also before a refusal: closing a connection with unread bytes could discard the reply.
         stream.read_exact(&mut message).await?;
     }
-    let mut reply = hello.reply(secret.is_some());
+    let mut reply = hello.reply(!secrets.is_empty());
     let mut handshake = None;
-    if let (None, Some(secret)) = (reply.refusal, secret) {
-        handshake = Handshake::respond(secret, &bytes, &message)?;
-        if handshake.is_none() {
+    if reply.refusal.is_none() {
+        for secret in secrets {
+            handshake = handshake.or(Handshake::respond(secret, &bytes, &message)?);
+        }
+        if handshake.is_none() && !secrets.is_empty() {
             reply.refusal = Some(HandshakeRefusal::SecretMismatch);
         }
     }

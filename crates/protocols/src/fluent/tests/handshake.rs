@@ -26,7 +26,7 @@ fn the_first_bytes_are_a_nonce_without_users() {
 fn a_sender_with_the_key_is_accepted() {
     let (messages, error) = frames(FluentHandshake::PING_BYTES_MAX, &[&hex(PING)]);
     assert!(messages.len() == 2 && error.is_none());
-    let pong = handshake(b"secret").answer(&messages[0]).unwrap();
+    let pong = handshake(b"secret").answer(&messages[0], |_| false).unwrap();
     assert!(pong.is_accepted);
     assert_eq!(pong.client, "client");
     // sha512("5b455b6fa165136ebbbb3347d67bf5e6" "server" "0123456789abcdef" "secret")
@@ -41,7 +41,7 @@ fn a_sender_without_the_key_is_refused() {
     let ping = &frames(1 << 20, &[&hex(PING)]).0[0];
     let refused = b"\x95\xa4PONG\xc2\xb3shared_key mismatch\xa0\xa0";
     let check = |handshake: &FluentHandshake, ping: &[u8]| {
-        let pong = handshake.answer(ping).unwrap();
+        let pong = handshake.answer(ping, |_| false).unwrap();
         assert_eq!((pong.is_accepted, pong.answer.as_slice()), (false, refused.as_slice()));
     };
     check(&handshake(b"Secret"), ping);
@@ -57,7 +57,7 @@ fn a_sender_without_the_key_is_refused() {
 #[test]
 fn other_messages_are_no_ping() {
     let check = |message: &[u8], want: &str| {
-        let error = handshake(b"secret").answer(message).unwrap_err().to_string();
+        let error = handshake(b"secret").answer(message, |_| false).unwrap_err().to_string();
         assert_eq!(error, want, "{}", message.escape_ascii());
     };
     let no_ping =
