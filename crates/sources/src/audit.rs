@@ -76,7 +76,7 @@ pub struct AuditTrail {
 struct TrailState {
     /// Entries that are not yet in the queue, oldest first.
     waiting: VecDeque<Vec<u8>>,
-    /// Whether a thread was told to append.
+    /// Whether work to append them is scheduled.
     is_scheduled: bool,
     /// Entries that were dropped since the last one that was written.
     lost: u64,
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_wait_while_the_queue_refuses_them_and_losses_are_told() {
+    fn entries_wait_while_the_queue_refuses_them_and_losses_are_stated() {
         let (intake, trail) = trail();
         lock(&trail.state).is_scheduled = true;
         (0..WAITING_MAX + 5).for_each(|_| trail.record(&ENTRY));
