@@ -43,10 +43,10 @@ const DETAILS_MAX: usize = 16;
 
 /// What a request turns out to be while it is handled. Cheap to clone; clones share.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RequestFacts(Arc<Mutex<Facts>>);
+pub(crate) struct RequestFacts(Arc<Mutex<NotedFacts>>);
 
 #[derive(Debug, Default)]
-struct Facts {
+struct NotedFacts {
     /// The name of the principal.
     who: Option<String>,
     /// The address of the client.
