@@ -22,6 +22,7 @@ fn help() {
         "status",
         "forget",
         "verify",
+        "certs",
         "config",
         "config check",
         "config show",
