@@ -68,7 +68,7 @@ impl RequestFacts {
     /// The facts of a request that begins on this connection.
     pub(crate) fn begin(connection: Option<&Arc<ConnectionPeer>>) -> Self {
         let client = connection.map(|connection| connection.address.ip().to_canonical().to_string());
-        Self(Arc::new(Mutex::new(Facts { client, ..Facts::default() })))
+        Self(Arc::new(Mutex::new(NotedFacts { client, ..NotedFacts::default() })))
     }
 
     /// Notes parameters.
