@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use bucksaw_ingest as ingest;
 use bucksaw_query as query;
+use bucksaw_record::{LabelScope, Labels};
 use bucksaw_segment::Codec;
-use bucksaw_store::{self as store, repair};
+use bucksaw_store::{self as store, LabelRetention, repair};
 
 use crate::injected_bug::InjectedBug;
 
@@ -17,6 +18,9 @@ pub(crate) const MEMBER_FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Longer than any run.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3_600);
+
+/// How long streams are kept that no client writes.
+const OTHER_STREAMS_AGE: Duration = Duration::from_secs(30);
 
 /// Bytes of text in a block: the minimum that the default codec encodes as columns.
 const BLOCK_BYTES: u64 = 16 << 10;
@@ -59,12 +63,17 @@ impl NodeSettings {
             },
             ..store::Config::default()
         };
+        // Its records would be gone soon if a rule for their label did not keep them: answers, merges, retention and repair must
+        // all follow it.
+        let kept = std::mem::replace(&mut store.retention_age, Some(OTHER_STREAMS_AGE));
+        let streams = LabelScope::new(Labels::new([("app", "sim")]).unwrap_or_default());
+        store.retention_labels = vec![LabelRetention { streams, age: kept }];
         match bug {
             Some(InjectedBug::OneCopy) => store.replication_factor = 1,
             Some(InjectedBug::NoGrace) => {
                 (queue.committed_grace, queue.committed_grace_remote) = (Duration::ZERO, Duration::ZERO);
             }
-            Some(InjectedBug::EarlyRetention) => store.retention_age = Some(Duration::from_secs(30)),
+            Some(InjectedBug::EarlyRetention) => store.retention_labels.clear(),
             _ => {}
         }
         if bug.is_some_and(|bug| bug == InjectedBug::RepairDisabled || bug.is_repaired()) {

@@ -132,7 +132,7 @@ describe("the problems of a node", () => {
     expect(reReplicatedDamage(node("n"))).toBeUndefined();
     expect([acceptedRisk(node("n")), acceptedRisk(node("n", { insecure_listeners: ["fast", "http"] }))]).toEqual([
       undefined,
-      "It lets other machines connect without authentication: fast, http.",
+      "It lets other machines connect without authentication or encryption: fast, http.",
     ]);
     expect(reReplicatedDamage(node("n", { damaged_re_replicated: ["x"], segments_re_replicated: ["y", "z"] }))).toBe(
       "Its answers are complete: other stores have all records of 1 damaged file, which may be deleted; and all records of the damaged blocks of 2 segments, not to be deleted: “bucksaw verify --repair” saves their intact blocks.",

@@ -250,10 +250,15 @@ mod tests {
         let mut text = Vec::new();
         for at in 0..2_000 {
             text.extend_from_slice(
-                format!("{{\"type\":\"push\",\"user\": \"u{}\",\"text\":\"a \\\"b\\\\ {at}.5 [x] /etc/passwd\"}}\n", at % 7)
-                    .as_bytes(),
+                format!(
+                    "{{\"type\":\"push\",\"user\": \"u{}\",\"text\":\"a \\\"b\\\\ {at}.5 [x] /etc/passwd\"}}\n",
+                    at % 7
+                )
+                .as_bytes(),
             );
-            text.extend_from_slice(format!("2026-11-24 10:00:{:02} GET /a/b?c={at} HTTP/1.1 (ok)\n", at % 60).as_bytes());
+            text.extend_from_slice(
+                format!("2026-11-24 10:00:{:02} GET /a/b?c={at} HTTP/1.1 (ok)\n", at % 60).as_bytes(),
+            );
         }
         LogText::new(text)
     }

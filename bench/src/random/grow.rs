@@ -97,7 +97,11 @@ impl Pass<'_> {
             let length = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
             let token = rest.get(..length.max(1)).unwrap_or(rest);
             let is_rare = self.counts.get(token).is_some_and(|count| count * RARE <= self.lines.max(RARE));
-            if is_variable(token) && is_rare { self.append_mapped(token, grown) } else { grown.extend_from_slice(token) }
+            if is_variable(token) && is_rare {
+                self.append_mapped(token, grown)
+            } else {
+                grown.extend_from_slice(token)
+            }
             at += token.len();
         }
     }
@@ -147,7 +151,8 @@ fn is_variable(token: &[u8]) -> bool {
 /// The length of `HH:MM:SS` at the start of the text, with a fraction of up to nine digits.
 fn time_length(text: &[u8]) -> Option<usize> {
     let head = text.get(..8)?;
-    let is_time = head.iter().enumerate().all(|(at, byte)| if at % 3 == 2 { *byte == b':' } else { byte.is_ascii_digit() });
+    let is_time =
+        head.iter().enumerate().all(|(at, byte)| if at % 3 == 2 { *byte == b':' } else { byte.is_ascii_digit() });
     let behind = text.get(8);
     if !is_time || behind.is_some_and(|byte| byte.is_ascii_alphanumeric() && *byte != b'Z' || *byte == b':') {
         return None;

@@ -173,12 +173,7 @@ fn store(context: &BenchContext, corpus: &Corpus, log: &LogText) -> anyhow::Resu
 }
 
 /// Asks all questions: of a warm node on one core, some of them of a node that has just started, all on all cores.
-fn ask_all(
-    args: &RandomArgs,
-    context: &BenchContext,
-    corpus: &Corpus,
-    log: &LogText,
-) -> anyhow::Result<Vec<Answered>> {
+fn ask_all(args: &RandomArgs, context: &BenchContext, corpus: &Corpus, log: &LogText) -> anyhow::Result<Vec<Answered>> {
     let mut questions = Vec::new();
     for seed in &args.seeds {
         let mut questioner = Questioner::new(log, *seed);

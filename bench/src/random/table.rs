@@ -62,8 +62,12 @@ impl Answered {
 
 /// Prints the table, the worst questions, and the wrong answers.
 pub(super) fn print(answered: &[Answered]) {
-    println!("CPU of rg relative to Bucksaw, cached: worst, 10 %, median | first question of a new node: worst, median | time on all cores: worst, median\n");
-    println!("| log | kind | questions | worst | 10 % | median | cold worst | cold median | all cores worst | median |");
+    println!(
+        "CPU of rg relative to Bucksaw, cached: worst, 10 %, median | first question of a new node: worst, median | time on all cores: worst, median\n"
+    );
+    println!(
+        "| log | kind | questions | worst | 10 % | median | cold worst | cold median | all cores worst | median |"
+    );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
     let mut logs: Vec<&str> = Vec::new();
     for answer in answered {

@@ -38,7 +38,8 @@ impl LogText {
             lines += u64::from(is_found);
             // A value has no line feed, so the next line begins behind the next one.
             from += at;
-            from = memchr(b'\n', self.bytes.get(from..).unwrap_or_default()).map_or(self.bytes.len(), |feed| from + feed + 1);
+            from = memchr(b'\n', self.bytes.get(from..).unwrap_or_default())
+                .map_or(self.bytes.len(), |feed| from + feed + 1);
         }
         lines
     }
@@ -64,7 +65,8 @@ mod tests {
     #[test]
     fn fields_are_counted_at_the_top_of_objects() {
         let log = LogText::new(
-            b"{\"a\":\"xy\"}\n{\"a\":\"xyz\",\"b\":\"xy\"}\n{\"b\":{\"a\":\"xy\"}}\nxy\n{\"b\":\"xy\",\"a\":\"xy\"}".to_vec(),
+            b"{\"a\":\"xy\"}\n{\"a\":\"xyz\",\"b\":\"xy\"}\n{\"b\":{\"a\":\"xy\"}}\nxy\n{\"b\":\"xy\",\"a\":\"xy\"}"
+                .to_vec(),
         );
         assert_eq!((log.lines_with_field("a", "xy"), log.lines_with_field("b", "xy")), (2, 2));
     }

@@ -127,10 +127,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) auth_file: Option<PathBuf>,
 
-    /// Start although other machines can reach a listener that does not authenticate clients
+    /// Start although other machines can reach a listener that does not authenticate clients, or does not encrypt
     ///
-    /// A listener authenticates with --tls-client-ca; else only --listen-cluster with a secret and --listen-fluent with a key do.
-    /// So without this flag a node with another one beyond loopback does not start.
+    /// A listener authenticates with --auth-file or --tls-client-ca and encrypts with --tls-cert; --listen-cluster does both with a
+    /// secret. Without this flag a node with another one beyond loopback does not start.
     #[arg(long)]
     pub(crate) insecure_listen: bool,
 

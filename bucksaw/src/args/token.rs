@@ -74,6 +74,9 @@ mod tests {
             check(bad, None);
         }
         let missing = PresentedTokenArgs { token_file: Some("/nonexistent".into()) }.token().unwrap_err();
-        assert!(format!("{missing:#}").starts_with("--token-file: cannot read /nonexistent: No such file"), "{missing:#}");
+        assert!(
+            format!("{missing:#}").starts_with("--token-file: cannot read /nonexistent: No such file"),
+            "{missing:#}"
+        );
     }
 }

@@ -100,12 +100,8 @@ enum LineFormat {
 }
 
 /// Flags that have no effect on standard output.
-const NOT_FOR_STANDARD_OUTPUT: [(&str, &str); 4] = [
-    ("labels", "--label"),
-    ("durability", "--durability"),
-    ("listen", "--listen"),
-    ("token_file", "--token-file"),
-];
+const NOT_FOR_STANDARD_OUTPUT: [(&str, &str); 4] =
+    [("labels", "--label"), ("durability", "--durability"), ("listen", "--listen"), ("token_file", "--token-file")];
 
 impl GenerateArgs {
     /// Refuses typed flags that have no effect.

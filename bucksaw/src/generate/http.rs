@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use super::load_totals::LoadCounters;
 use super::producer::LineBatch;
-use crate::args::{ClientTlsArgs, NodeArgs};
+use crate::args::NodeArgs;
 use crate::node_client::{LineSender, NodeClient, path};
 
 /// Bodies on their way at the same time. The node works on some while others are sent.

@@ -137,8 +137,7 @@ impl NodeClient {
         let addr = &self.addr;
         let request = Request::get(target(addr, path)?);
         let response = self.patience.wait(self.request(request, MEDIA_TYPE, Bytes::new())).await??;
-        let media_type =
-            response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+        let media_type = response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
         if !media_type.starts_with(MEDIA_TYPE.as_bytes()) {
             let found = one_line(&String::from_utf8_lossy(media_type));
             bail!("{addr} answered with `{found}`: is it a node, and of this version?");
@@ -170,7 +169,8 @@ impl NodeClient {
 
 /// The header that presents a token. Its debug form does not show it.
 fn bearer(token: &SecretText) -> anyhow::Result<HeaderValue> {
-    let mut value = HeaderValue::try_from(format!("Bearer {}", token.expose())).map_err(|_| anyhow!("the token is no text of a header"))?;
+    let mut value = HeaderValue::try_from(format!("Bearer {}", token.expose()))
+        .map_err(|_| anyhow!("the token is no text of a header"))?;
     value.set_sensitive(true);
     Ok(value)
 }

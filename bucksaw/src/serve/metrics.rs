@@ -84,7 +84,7 @@ impl Metrics {
         let help = "Memory limit of the node in bytes; all memory budgets derive from it";
         registry.register("memory_limit_bytes", help, memory_limit_bytes.clone());
         let insecure_listeners = Gauge::default();
-        let help = "Listeners that other machines can reach and that do not authenticate clients";
+        let help = "Listeners that other machines can reach and that do not authenticate clients, or do not encrypt their tokens";
         registry.register("insecure_listeners", help, insecure_listeners.clone());
         registry.register_collector(Box::new(MemoryUsedCollector));
         let agents = Arc::<AgentRegistry>::default();

@@ -121,7 +121,10 @@ impl AuthFile {
         let file = options.write(true).create_new(true).mode(MODE).open(&draft);
         let mut file = file.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => {
-                anyhow!("{} is there: another command changes the file, or was interrupted; remove it if none does", draft.display())
+                anyhow!(
+                    "{} is there: another command changes the file, or was interrupted; remove it if none does",
+                    draft.display()
+                )
             }
             _ => anyhow!(error).context(format!("cannot write {shown}")),
         })?;
@@ -182,14 +185,26 @@ mod tests {
         file.add(&token("first", &secret, "tenant=a")).unwrap();
         file.write().unwrap();
         let text = fs::read_to_string(&path).unwrap();
-        assert!(text.contains("expires = 2030-01-01T00:00:00Z") && text.contains("labels = { tenant = \"a\" }"), "{text}");
+        assert!(
+            text.contains("expires = 2030-01-01T00:00:00Z") && text.contains("labels = { tenant = \"a\" }"),
+            "{text}"
+        );
         assert!(!text.contains("abc"), "{text}");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-        fs::write(&path, format!("# Of the web team.\n{text}\n[[group]] # of people\nname = \"sre\"\nscopes = [\"read\"]\n")).unwrap();
+        fs::write(
+            &path,
+            format!("# Of the web team.\n{text}\n[[group]] # of people\nname = \"sre\"\nscopes = [\"read\"]\n"),
+        )
+        .unwrap();
         let mut file = AuthFile::open(&path).unwrap();
         let other = SecretText::new("xyz");
         file.add(&token("second", &other, "")).unwrap();
-        assert!(file.add(&token("second", &SecretText::new("u"), "")).unwrap_err().to_string().contains("has the name second"));
+        assert!(
+            file.add(&token("second", &SecretText::new("u"), ""))
+                .unwrap_err()
+                .to_string()
+                .contains("has the name second")
+        );
         let mut file = AuthFile::open(&path).unwrap();
         file.add(&token("second", &other, "")).unwrap();
         file.write().unwrap();

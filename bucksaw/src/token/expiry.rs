@@ -35,7 +35,8 @@ impl FromStr for Expiry {
         }
         let has_zone = text.ends_with('Z') || text.get(19..).is_some_and(|rest| rest.contains(['+', '-']));
         let at = event_time_text(text.as_bytes()).filter(|_| has_zone);
-        at.map(|(at, _)| Self::At(at)).ok_or("expected a time from now such as 90d, or a moment such as 2030-01-01T00:00:00Z")
+        at.map(|(at, _)| Self::At(at))
+            .ok_or("expected a time from now such as 90d, or a moment such as 2030-01-01T00:00:00Z")
     }
 }
 

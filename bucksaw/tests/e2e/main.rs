@@ -9,6 +9,7 @@
     reason = "these are tests of a real process: what helps them fails with them, and files and clocks are the real ones"
 )]
 
+mod access;
 mod balance;
 mod child_process;
 mod cli;

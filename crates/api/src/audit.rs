@@ -118,6 +118,12 @@ pub(crate) fn write(app: &App, action: &str, outcome: AuditOutcome, facts: &Requ
     trail.record(&AuditEntry { action, who, client, outcome, details: &details });
 }
 
+/// Writes the entry of a call of gRPC that was refused before its method was called.
+pub(crate) fn write_refused_call(app: &App, request: &Request) {
+    let facts = RequestFacts::begin(request.extensions().get());
+    write(app, OTHER, AuditOutcome::Refused, &facts, &[("path", request.uri().path())]);
+}
+
 fn outcome_of_status(status: StatusCode) -> AuditOutcome {
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => AuditOutcome::Refused,

@@ -159,7 +159,9 @@ impl AuthRules {
         refuse_keys(&[("subject", entry.subject.is_some()), ("san", entry.san.is_some())], "token")?;
         // The text is not repeated: it may be the token itself.
         let digest = entry.sha256.as_deref().and_then(TokenDigest::parse);
-        let digest = digest.ok_or("sha256 must have the 64 hexadecimal digits of the SHA-256 of a token: `bucksaw token add` writes them")?;
+        let digest = digest.ok_or(
+            "sha256 must have the 64 hexadecimal digits of the SHA-256 of a token: `bucksaw token add` writes them",
+        )?;
         let principal = principal(entry, names)?;
         if self.by_digest(&digest).is_some() {
             return Err("another entry has the same sha256".to_owned());
@@ -276,12 +278,15 @@ fn principal(entry: EntryText, names: &mut BTreeSet<String>) -> Result<Principal
     let name = entry.name;
     let is_part = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'`' | b'\\');
     if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(is_part) {
-        return Err(format!("name must have 1 to {NAME_BYTES_MAX} letters, digits and signs, without spaces and quotes"));
+        return Err(format!(
+            "name must have 1 to {NAME_BYTES_MAX} letters, digits and signs, without spaces and quotes"
+        ));
     }
     if !names.insert(name.clone()) {
         return Err(format!("another entry has the name {name}"));
     }
-    let scopes: crate::AccessScopes = entry.scopes.iter().map(|text| text.parse::<AccessScope>()).collect::<Result<_, _>>()?;
+    let scopes: crate::AccessScopes =
+        entry.scopes.iter().map(|text| text.parse::<AccessScope>()).collect::<Result<_, _>>()?;
     if scopes.is_empty() {
         return Err("scopes must have at least one of ingest, read and admin".to_owned());
     }

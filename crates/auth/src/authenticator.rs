@@ -146,9 +146,7 @@ impl Authenticator {
         let found = found.filter(|(digest, _)| check(&SecretText::new(digest.to_string())));
         found
             .ok_or(AuthRefusalReason::Unknown)
-            .and_then(|(digest, principal)| {
-                self.grant(version, Arc::clone(principal), RecognisedBy::Token(*digest))
-            })
+            .and_then(|(digest, principal)| self.grant(version, Arc::clone(principal), RecognisedBy::Token(*digest)))
             .map_err(|reason| self.refuse(listener, peer, reason))
     }
 

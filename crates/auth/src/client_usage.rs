@@ -44,7 +44,9 @@ impl ClientUsage {
         let mut balance = lock(&self.bytes);
         balance.refill(bytes_per_second, now);
         match balance.bytes < 0.0 {
-            true => Duration::try_from_secs_f64(-balance.bytes / bytes_per_second.max(1) as f64).unwrap_or(Duration::MAX),
+            true => {
+                Duration::try_from_secs_f64(-balance.bytes / bytes_per_second.max(1) as f64).unwrap_or(Duration::MAX)
+            }
             false => Duration::ZERO,
         }
     }

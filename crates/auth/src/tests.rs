@@ -12,14 +12,14 @@ use super::*;
 const PATH: &str = "/etc/auth.toml";
 
 /// A node with an auth file, of which a test moves the clock.
-struct AuthNode {
+struct AuthFixture {
     fs: Arc<sim::Fs>,
     clock: Arc<sim::Clock>,
     authenticator: Authenticator,
     registry: Registry,
 }
 
-impl AuthNode {
+impl AuthFixture {
     fn new(file: &str) -> Self {
         let (fs, clock) = (Arc::new(sim::Fs::new()), Arc::new(sim::Clock::at_unix_ms(1_795_216_200_000)));
         let env = Env { fs: fs.clone(), clock: clock.clone(), entropy: Env::real().entropy };
@@ -103,7 +103,7 @@ name = "dev"
 scopes = ["read"]
 labels = { tenant = "b" }
 "#;
-    let node = AuthNode::new(file);
+    let node = AuthFixture::new(file);
     assert_eq!(node.authenticator.status().credentials, 5);
     let grant = node.with_token("abc").unwrap();
     let principal = grant.principal();
@@ -182,7 +182,7 @@ fn a_wrong_file_is_refused_with_the_line() {
 
 #[test]
 fn unknown_missing_and_expired_credentials_are_refused_and_counted() {
-    let node = AuthNode::new(&entry("a", "abc", "expires = 2026-11-20T23:10:01Z"));
+    let node = AuthFixture::new(&entry("a", "abc", "expires = 2026-11-20T23:10:01Z"));
     let nothing = node.authenticator.authenticate("http", peer(), &Presented::default());
     assert_eq!(nothing.unwrap_err(), AuthRefusal { reason: AuthRefusalReason::Missing, delay: Duration::ZERO });
     assert_eq!(node.reason("abd"), AuthRefusalReason::Unknown);
@@ -200,7 +200,7 @@ fn unknown_missing_and_expired_credentials_are_refused_and_counted() {
 
 #[test]
 fn guessing_is_slowed_and_valid_credentials_are_not() {
-    let node = AuthNode::new(&entry("a", "abc", ""));
+    let node = AuthFixture::new(&entry("a", "abc", ""));
     let delays: Vec<Duration> = (0..20).map(|at| node.with_token(&format!("guess {at}")).unwrap_err().delay).collect();
     assert!(delays[0] == Duration::ZERO && delays[19] >= Duration::from_secs(3), "{delays:?}");
     assert!(node.with_token("abc").is_ok());
@@ -208,7 +208,7 @@ fn guessing_is_slowed_and_valid_credentials_are_not() {
 
 #[test]
 fn a_changed_file_changes_the_rights_of_open_connections() {
-    let node = AuthNode::new(&entry("a", "abc", ""));
+    let node = AuthFixture::new(&entry("a", "abc", ""));
     let grant = node.with_token("abc").unwrap();
     node.reload(&[entry("a", "abc", ""), entry("b", "xyz", "")].concat());
     assert!(grant.is_valid() && node.with_token("xyz").is_ok());
@@ -223,7 +223,7 @@ fn a_changed_file_changes_the_rights_of_open_connections() {
 
 #[test]
 fn a_broken_file_keeps_the_last_valid_version() {
-    let node = AuthNode::new(&entry("a", "abc", ""));
+    let node = AuthFixture::new(&entry("a", "abc", ""));
     let grant = node.with_token("abc").unwrap();
     let loaded_at = node.authenticator.status().loaded_at;
     node.reload("[[token]]\nname = 1\n");
@@ -243,7 +243,7 @@ fn a_broken_file_keeps_the_last_valid_version() {
 
 #[test]
 fn bytes_and_queries_are_limited_for_all_connections_of_a_principal() {
-    let node = AuthNode::new(&entry("a", "abc", "bytes_per_second = 1000\nqueries_max = 1"));
+    let node = AuthFixture::new(&entry("a", "abc", "bytes_per_second = 1000\nqueries_max = 1"));
     let (one, other) = (node.with_token("abc").unwrap(), node.with_token("abc").unwrap());
     one.count_bytes(3_000);
     assert_eq!(other.bytes_delay(), Duration::from_secs(2));
@@ -255,7 +255,7 @@ fn bytes_and_queries_are_limited_for_all_connections_of_a_principal() {
 
 #[test]
 fn fluentd_has_the_digest_as_password_if_the_entry_allows_it() {
-    let node = AuthNode::new(&[entry("a", "abc", "fluentd = true"), entry("b", "xyz", "")].concat());
+    let node = AuthFixture::new(&[entry("a", "abc", "fluentd = true"), entry("b", "xyz", "")].concat());
     let authenticate = |name: &str, password: &str| {
         let check = |known: &SecretText| known.expose() == password;
         node.authenticator.authenticate_fluentd("fluent", peer(), name, check).is_ok()
@@ -267,7 +267,7 @@ fn fluentd_has_the_digest_as_password_if_the_entry_allows_it() {
 
 #[test]
 fn no_debug_form_shows_a_secret() {
-    let node = AuthNode::new(&entry("a", "abc", ""));
+    let node = AuthFixture::new(&entry("a", "abc", ""));
     let grant = node.with_token("abc").unwrap();
     let shown = format!("{:?} {:?} {:?}", node.authenticator, grant, TokenDigest::of("abc"));
     assert!(!shown.contains(&TokenDigest::of("abc").to_string()) && !shown.contains("ba78"), "{shown}");

@@ -6,7 +6,9 @@ use std::time::Duration;
 use bucksaw_auth::SecretText;
 use bucksaw_record::Labels;
 use bucksaw_tls::ClientTls;
-use bucksaw_wire::{ClientToken, DecodeProgress, Hello, HelloReply, RefusalCode, ServerMessage, WireError, WireVersion};
+use bucksaw_wire::{
+    ClientToken, DecodeProgress, Hello, HelloReply, RefusalCode, ServerMessage, WireError, WireVersion,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;

@@ -46,11 +46,21 @@ impl ListenerState {
     /// Logs that a connection ends because its credential was revoked or changed, or has expired.
     pub(crate) fn count_ended_credential(&self, client: &ClientAccess) {
         let name = client.name().unwrap_or_default();
-        log_limited!(self.log_limits, warn, listener = self.setup.name, name, "connection closed: its credential is no longer valid");
+        log_limited!(
+            self.log_limits,
+            warn,
+            listener = self.setup.name,
+            name,
+            "connection closed: its credential is no longer valid"
+        );
     }
 
     /// The client of a grant, if it may write records without naming a tenant.
-    pub(crate) fn writing_client(&self, peer: SocketAddr, grant: Arc<Grant>) -> Result<ClientAccess, AuthRefusalReason> {
+    pub(crate) fn writing_client(
+        &self,
+        peer: SocketAddr,
+        grant: Arc<Grant>,
+    ) -> Result<ClientAccess, AuthRefusalReason> {
         let client = ClientAccess::new(grant, None);
         let reason = match &client {
             Ok(client) if client.has(AccessScope::Ingest) => None,

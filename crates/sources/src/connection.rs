@@ -90,7 +90,9 @@ pub(crate) async fn run(mut socket: Socket, peer: SocketAddr, shared: Arc<Listen
             log_limited!(shared.log_limits, warn, %peer, %reason, "a first line `#labels …` does not set labels; it is kept as a record");
             Labels::default()
         }
-        Protocol::Http | Protocol::Tls | Protocol::Lines | Protocol::Undecided | Protocol::Token(_) => Labels::default(),
+        Protocol::Http | Protocol::Tls | Protocol::Lines | Protocol::Undecided | Protocol::Token(_) => {
+            Labels::default()
+        }
     };
     let Ok(client) = shared.recognise(client, token.as_ref()).await else {
         shared.metrics.dropped_bytes.inc_by(first.len() as u64);

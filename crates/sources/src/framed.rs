@@ -195,12 +195,12 @@ impl FramedConnection<'_, '_> {
                     return if self.feed.is_stopped() { ReadEnd::Stopped } else { ReadEnd::ClientClosed };
                 }
                 Err(ReceiveError::Refused(refusal)) => return ReadEnd::Failed(refusal.to_string()),
-                Err(error @ ReceiveError::Unauthenticated(reason)) => {
+                Err(ReceiveError::Unauthenticated(reason)) => {
                     if reason == AuthRefusalReason::Missing && self.presented.certificate.is_none() {
                         // Counts and logs it.
                         let _ = self.shared.recognise(self.presented, None).await;
                     }
-                    return ReadEnd::Failed(error.to_string());
+                    return ReadEnd::Failed(ReceiveError::Unauthenticated(reason).to_string());
                 }
                 Err(error) => {
                     record_protocol_error(self.shared, peer, &error.to_string());

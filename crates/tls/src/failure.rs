@@ -98,7 +98,8 @@ impl TlsFailure {
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => Self::NotYetValid,
             CertificateError::NotValidForName => Self::WrongName("others".to_owned()),
             CertificateError::NotValidForNameContext { presented, .. } => Self::WrongName(names(presented)),
-            CertificateError::UnknownIssuer => Self::UnknownIssuer,
+            // Another CA of the same name.
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => Self::UnknownIssuer,
             error if format!("{error:?}").contains("CaUsedAsEndEntity") => Self::CertificateOfCa,
             error => Self::InvalidCertificate(error.to_string()),
         }
@@ -158,7 +159,9 @@ mod tests {
         check(expired(0).into(), "expired less than an hour ago");
         check(expired(30).into(), "expired 30 hours ago");
         check(expired(72).into(), "expired 3 days ago");
-        check(CertificateError::UnknownIssuer.into(), "name the file of its CA with --ca");
+        for error in [CertificateError::UnknownIssuer, CertificateError::BadSignature] {
+            check(error.into(), "name the file of its CA with --ca");
+        }
         let expected = ServerName::try_from("other").unwrap();
         let presented = vec!["DnsName(\"a.example\")".to_owned(), "IpAddress(10.0.0.1)".to_owned()];
         check(CertificateError::NotValidForNameContext { expected, presented }.into(), "for a.example, 10.0.0.1: ");

@@ -1,6 +1,7 @@
 import { Tooltip } from "@base-ui/react/tooltip";
 import { lazy, type MouseEvent, Suspense, useEffect, useRef, useState } from "react";
 import { type PageState, writeState } from "../lib/url.ts";
+import { logOut, mayAskNodes, useAccess } from "../state/access.ts";
 import { go, pageState, usePage } from "../state/page.ts";
 import { prefer, usePreferences } from "../state/preferences.ts";
 import { Announcer } from "./Announcer.tsx";
@@ -8,6 +9,7 @@ import styles from "./App.module.css";
 import { IconButton } from "./controls.tsx";
 import { Explore } from "./Explore.tsx";
 import { onKeys } from "./keys.ts";
+import { LogIn } from "./LogIn.tsx";
 
 const Help = lazy(() => import("./Help.tsx"));
 const NodesPage = lazy(() => import("../nodes/NodesPage.tsx"));
@@ -17,6 +19,7 @@ const THEME_ICONS = { system: "contrast", dark: "moon", light: "sun" } as const;
 
 export function App() {
   const { view } = usePage();
+  const { refused } = useAccess();
   const [help, setHelp] = useState(false);
   const before = useRef<"start" | "explore">("explore");
   useEffect(
@@ -25,6 +28,7 @@ export function App() {
         "?": () => setHelp(true),
         n: () => {
           const { view } = pageState();
+          if (view !== "nodes" && !mayAskNodes()) return;
           if (view !== "nodes") before.current = view;
           go({ view: view === "nodes" ? before.current : "nodes" });
         },
@@ -41,7 +45,11 @@ export function App() {
           Skip to the {{ start: "streams", explore: "records", nodes: "nodes" }[view]}
         </a>
         <Header onHelp={() => setHelp(true)} />
-        {view === "nodes" ? (
+        {refused ? (
+          <LogIn />
+        ) : view === "nodes" && !mayAskNodes() ? (
+          <p className={styles.loading}>This token sees its own records, not the nodes.</p>
+        ) : view === "nodes" ? (
           <Suspense fallback={<p className={styles.loading}>Loading…</p>}>
             <NodesPage />
           </Suspense>
@@ -61,6 +69,7 @@ export function App() {
 
 function Header({ onHelp }: { onHelp: () => void }) {
   const state = usePage();
+  const { session, refused } = useAccess();
   const { theme, zone } = usePreferences();
   const utc = zone === "UTC";
   const [other, setOther] = useState("");
@@ -84,9 +93,13 @@ function Header({ onHelp }: { onHelp: () => void }) {
         <span>Bucksaw</span>
       </div>
       <nav className={styles.nav} aria-label="Views">
-        {link("start", "Streams", { q: "", record: "", tail: false })}
-        {link("explore", "Explore")}
-        {link("nodes", "Nodes")}
+        {refused ? undefined : (
+          <>
+            {link("start", "Streams", { q: "", record: "", tail: false })}
+            {link("explore", "Explore")}
+            {mayAskNodes() ? link("nodes", "Nodes") : undefined}
+          </>
+        )}
       </nav>
       <IconButton
         icon="clock"
@@ -105,6 +118,9 @@ function Header({ onHelp }: { onHelp: () => void }) {
         name={`Theme: ${theme === "system" ? "as the system" : theme}`}
         onClick={() => prefer({ theme: THEMES[theme] })}
       />
+      {session?.authenticates === true && !refused ? (
+        <IconButton icon="leave" name={`Log out ${session.name ?? ""}`.trim()} onClick={logOut} />
+      ) : undefined}
       <IconButton icon="help" name="Help and keys" shortcut="?" onClick={onHelp} />
     </header>
   );

@@ -32,6 +32,7 @@ const PATHS = {
   home: "M2 7.5 8 2l6 5.5M4 6.5v7h8v-7",
   around: "M2.5 3h11M2.5 13h11M5 6.5h6v3H5z",
   repeat: "M2.5 8a5 5 0 0 1 8.5-3.5L13 6.5M13 3v3.5H9.5M13.5 8A5 5 0 0 1 5 11.5L3 9.5M3 13V9.5h3.5",
+  leave: "M6.5 2.5h-4v11h4M6.5 8h8M11.5 5l3 3-3 3",
   more: "M3 8h.01M8 8h.01M13 8h.01",
 } as const;
 

@@ -102,7 +102,7 @@ export function acceptedRisk(node: NodeFacts): string | undefined {
   const listeners = node.insecure_listeners ?? [];
   return listeners.length === 0
     ? undefined
-    : `It lets other machines connect without authentication: ${listeners.join(", ")}.`;
+    : `It lets other machines connect without authentication or encryption: ${listeners.join(", ")}.`;
 }
 
 /** What a node's absence means for answers. */

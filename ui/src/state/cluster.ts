@@ -1,3 +1,4 @@
+import { mayAskNodes } from "./access.ts";
 import { call } from "./streams.ts";
 
 /** A node as `/api/v1/cluster` describes it. Of a node that does not answer there are only gossiped facts. */
@@ -48,7 +49,7 @@ export interface NodeFacts {
   database?: { failure: string | null; failing_since: string | null };
   /** Why ClickHouse beside the store does not take records, since when, and the compressed bytes that wait. */
   sink?: { failure: string | null; failing_since: string | null; waiting_bytes: number };
-  /** Names of the listeners that other machines can reach and that do not authenticate clients. */
+  /** Names of the listeners that other machines can reach and that do not authenticate clients, or do not encrypt their tokens. */
   insecure_listeners?: string[];
   /** Idempotency keys that could not be read. */
   damaged_keys?: number;
@@ -100,6 +101,8 @@ export interface ClusterFacts {
 export const clusterQuery = {
   queryKey: ["cluster"],
   queryFn: ({ signal }: { signal: AbortSignal }) => call<ClusterFacts>("cluster", {}, signal),
+  // A client that sees its own records only is refused.
+  enabled: mayAskNodes,
 };
 
 /** The node that answered, from which this page comes. */

@@ -1,6 +1,7 @@
 import { needsZone } from "../lib/ranges.ts";
 import type { Failure, Order, Row, WorkerMessage } from "../worker/messages.ts";
 import workerUrl from "../worker/stream.worker.ts?worker&url";
+import { refused } from "./access.ts";
 import { shownZone } from "./zone.ts";
 
 /** Callbacks of a reader of an answer. */
@@ -29,6 +30,8 @@ function start(): Worker {
   const started = new Worker(trusted(workerUrl), { type: "module" });
   started.onmessage = ({ data }: MessageEvent<WorkerMessage>) => {
     const onMessage = listeners.get(data.stream);
+    // In place of all views the log-in is shown.
+    if (data.kind === "failed" && data.failure.kind === "unauthorized") refused();
     if (data.kind === "end" || data.kind === "failed") listeners.delete(data.stream);
     onMessage?.(data);
   };
@@ -73,6 +76,7 @@ export function callUrl(call: string, parameters: Parameters): string {
 /** Fetches a short answer completely. */
 export async function call<T>(name: string, parameters: Parameters, signal: AbortSignal) {
   const response = await fetch(callUrl(name, parameters), { signal, cache: "no-store" });
+  if (response.status === 401) refused();
   const answer = (await response.json()) as T & { error?: string };
   if (!response.ok) throw new Error(answer.error ?? `the node answered with status ${response.status}`);
   return answer as T;

@@ -161,7 +161,7 @@ export class Tail {
         const line = this.#notice(message.address, message.lost);
         if (early === undefined) this.#take([line]);
         else early.push(line);
-      } else if (message.kind === "failed" && message.failure.kind === "refused") {
+      } else if (message.kind === "failed" && ["refused", "unauthorized"].includes(message.failure.kind)) {
         this.store.change({ status: "refused", message: message.failure.message, rate: 0 });
       } else if (message.kind === "failed" || message.kind === "end") {
         const reason = message.kind === "failed" ? message.failure.message : "the node ended the stream";

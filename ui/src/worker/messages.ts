@@ -64,8 +64,8 @@ export type Order = { kind: "read"; stream: number; url: string } | { kind: "can
 
 /** Why an answer ended early. */
 export interface Failure {
-  /** `refused`: the node rejected the query. `lost`: the answer broke off or the node is unreachable. */
-  kind: "refused" | "busy" | "lost";
+  /** `refused`: the node rejected the query. `unauthorized`: it needs a valid token. `lost`: the answer broke off or the node is unreachable. */
+  kind: "refused" | "busy" | "lost" | "unauthorized";
   message: string;
 }
 

@@ -84,7 +84,8 @@ async function refusal(response: Response): Promise<Failure> {
   const body = (await response.json().catch(() => undefined)) as { error?: string } | undefined;
   const message = body?.error ?? `the node answered with status ${response.status}`;
   const busy = response.status === 429 || response.status === 503;
-  return { kind: busy ? "busy" : "refused", message };
+  const kind = response.status === 401 ? "unauthorized" : busy ? "busy" : "refused";
+  return { kind, message };
 }
 
 /** The characters of a record. */

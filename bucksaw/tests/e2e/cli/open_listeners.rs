@@ -28,7 +28,7 @@ fn a_node_does_not_start_with_an_open_listener() {
 fn a_node_that_accepts_the_risk_says_so() {
     let node = TestServer::start(&["--listen-fast", "0.0.0.0:0", "--insecure-listen"]);
     let status = String::from_utf8(node.cli(&["status"]).stdout).unwrap();
-    assert!(status.contains("lets other machines connect without authentication: fast"), "{status}");
+    assert!(status.contains("lets other machines connect without authentication or encryption: fast"), "{status}");
     assert!(node.log().contains("can reach this listener without authentication"), "{}", node.log());
     assert!((node.metric("bucksaw_insecure_listeners") - 1.0).abs() < f64::EPSILON);
 }

@@ -52,9 +52,14 @@ impl TlsConnection {
 
     /// Closes the sending side, and reads to the end.
     pub(crate) fn finish(mut self) -> Vec<u8> {
+        self.runtime.block_on(self.stream.shutdown()).unwrap();
+        self.read_to_end()
+    }
+
+    /// Reads to the end.
+    pub(crate) fn read_to_end(mut self) -> Vec<u8> {
         let mut answer = Vec::new();
         self.runtime.block_on(async {
-            self.stream.shutdown().await.unwrap();
             match timeout(WAIT_MAX, self.stream.read_to_end(&mut answer)).await.unwrap() {
                 // Line ports close without saying so by TLS.
                 Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => panic!("{error}"),
@@ -69,5 +74,5 @@ impl TlsConnection {
 pub(crate) fn request(address: &str, ca: &Path, target: &str) -> String {
     let mut connection = TlsConnection::open(address, ca, &[b"http/1.1"]);
     connection.send(format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").as_bytes());
-    String::from_utf8(connection.finish()).unwrap()
+    String::from_utf8(connection.read_to_end()).unwrap()
 }

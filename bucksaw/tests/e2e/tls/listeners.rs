@@ -38,7 +38,7 @@ fn records_arrive_at_every_listener_over_tls() {
     assert_eq!(connection.protocol().as_deref(), Some(&b"http/1.1"[..]));
     let head = "POST /v1/logs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nConnection: close\r\n";
     connection.send(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes());
-    let answer = String::from_utf8(connection.finish()).unwrap();
+    let answer = String::from_utf8(connection.read_to_end()).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     let grpc = TlsConnection::open(node.address("otlp"), &ca, &[b"h2"]);
     assert_eq!(grpc.protocol().as_deref(), Some(&b"h2"[..]));
@@ -50,7 +50,7 @@ fn every_client_command_speaks_tls() {
     let authority = Authority::with_node();
     let (node, ca) = (authority.node(&[]), authority.file("ca.pem"));
     let forward = ["forward", "--to", node.address("durable"), "--ca", &ca, "--durability", "durable"];
-    let sent = run(&mut bucksaw(forward), b"one line\nanother line\n");
+    let sent = run(bucksaw(forward).args(["--label", "app=a"]), b"one line\nlevel=info another line\n");
     assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
     let file = authority.file("ca.pem");
     assert!(authority.cli(&node, &["import", &file]).status.success());
@@ -67,10 +67,10 @@ fn every_client_command_speaks_tls() {
     }
     // An address without a scheme is called over TLS if a CA is named.
     let query = run(&mut bucksaw(["query", "--addr", node.address("http"), "--ca", &ca, "another"]), b"");
-    assert_eq!(query.stdout, b"another line\n");
+    assert_eq!(query.stdout, b"level=info another line\n");
     // The same file may be a system root.
     let query = run(bucksaw(["query", "--addr", &https, "another"]).env("SSL_CERT_FILE", &ca), b"");
-    assert_eq!(query.stdout, b"another line\n");
+    assert_eq!(query.stdout, b"level=info another line\n");
 }
 
 #[test]

@@ -22,7 +22,7 @@ use super::request_client::RequestClient;
 use super::route_access::RouteAccess;
 use super::routes::RouteRule;
 use crate::app::App;
-use crate::audit::RequestFacts;
+use crate::audit::{self, RequestFacts};
 use crate::error::ApiError;
 use crate::grpc::{self, GrpcError};
 
@@ -141,6 +141,7 @@ pub(crate) async fn check_call<F: Future<Output = Response>>(
         Ok(limited) => limited,
         Err(Refused::Error(error)) => return grpc::refusal(&GrpcError::from(error)),
         Err(Refused::Auth(AuthRefusal { reason, delay })) => {
+            audit::write_refused_call(app, &request);
             tokio::time::sleep(delay).await;
             let error = ApiError::new(status(reason), message(reason, access.needed()));
             return grpc::refusal(&GrpcError::from(error));

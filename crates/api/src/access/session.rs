@@ -57,8 +57,10 @@ pub(crate) async fn login(State(app): State<App>, request: Request) -> Result<Re
         return Err(ApiError::bad_request("this node does not authenticate clients: there is no log-in"));
     };
     let token = SecretText::new(params.text("token")?.unwrap_or_default().trim());
-    let is_cookie_value = token.expose().bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b';' | b',' | b'"' | b'\\'));
-    let presented = Presented { token: Some(&token).filter(|token| !token.expose().is_empty()), ..Presented::default() };
+    let is_cookie_value =
+        token.expose().bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b';' | b',' | b'"' | b'\\'));
+    let presented =
+        Presented { token: Some(&token).filter(|token| !token.expose().is_empty()), ..Presented::default() };
     match authenticator.authenticate("http", peer_address(connection.as_deref()), &presented) {
         Ok(grant) if is_cookie_value => {
             if let Some(facts) = facts {
@@ -68,7 +70,9 @@ pub(crate) async fn login(State(app): State<App>, request: Request) -> Result<Re
             let session = client.map_or_else(|| json!({ "authenticates": true }), |client| describe(&app, &client));
             Ok(with_cookie(Json(session).into_response(), token.expose(), is_secure))
         }
-        Ok(_) => Err(ApiError::bad_request("this token cannot be a cookie: it has other signs than those of `bucksaw token`")),
+        Ok(_) => Err(ApiError::bad_request(
+            "this token cannot be a cookie: it has other signs than those of `bucksaw token`",
+        )),
         Err(refusal) => {
             tokio::time::sleep(refusal.delay).await;
             let message = match refusal.reason {

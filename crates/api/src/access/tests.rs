@@ -57,7 +57,8 @@ async fn call(router: Router, target: &str, headers: &[(&str, &str)], body: &str
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_path_without_a_rule_is_refused() {
     let (app, ..) = guarded(&[("t", "admin", "")]);
-    let (routes, check) = Routes::default().route("/known", RouteAccess::Any, get(|| async { "x" })).with_check(&app, "http");
+    let (routes, check) =
+        Routes::default().route("/known", RouteAccess::Any, get(|| async { "x" })).with_check(&app, "http");
     let routes = routes.route("/forgotten", get(|| async { "secret" }));
     let routes: Router = routes.layer(from_fn_with_state(check, super::check)).with_state(app);
     let bearer = [("authorization", "Bearer t")];
@@ -79,7 +80,14 @@ async fn refusals_have_the_form_of_their_protocol() {
         assert!(asked.starts_with(scheme) && asked.is_empty() == scheme.is_empty(), "{target}: {asked}");
     };
     check("GET /api/v1/query", None, 401, r#"{"error":"this node needs a credential"#, "Bearer").await;
-    check("POST /api/v1/ingest", Some("reader"), 403, r#"{"error":"the call needs a credential with the scope ingest"}"#, "").await;
+    check(
+        "POST /api/v1/ingest",
+        Some("reader"),
+        403,
+        r#"{"error":"the call needs a credential with the scope ingest"}"#,
+        "",
+    )
+    .await;
     check("POST /_bulk", None, 401, r#""type":"security_exception""#, "Basic").await;
     check("POST /a/_bulk", Some("reader"), 403, r#""type":"security_exception""#, "").await;
     check("POST /services/collector", None, 401, r#"{"text":"Token is required","code":2}"#, "Bearer").await;
@@ -184,7 +192,10 @@ async fn limits_of_a_credential_are_answered_with_429() {
     // A tail is in flight until its reader is gone.
     let request = Request::get("/api/v1/tail").header("authorization", "Bearer t").body(Body::empty()).unwrap();
     let tail = TowerToHyperService::new(router(app.clone())).call(request).await.unwrap();
-    assert_eq!((tail.status().as_u16(), call(router(app.clone()), "GET /api/v1/count", &bearer, "").await.0), (200, StatusCode::TOO_MANY_REQUESTS));
+    assert_eq!(
+        (tail.status().as_u16(), call(router(app.clone()), "GET /api/v1/count", &bearer, "").await.0),
+        (200, StatusCode::TOO_MANY_REQUESTS)
+    );
     drop(tail);
     assert_eq!(call(router(app), "GET /api/v1/count", &bearer, "").await.0, 200);
 }
@@ -225,7 +236,10 @@ async fn log_in_sets_a_cookie_that_only_the_own_page_sends() {
     }
     assert_eq!(call(router(app.clone()), "POST /api/v1/login?token=t", &[form], "").await.0, 400);
     let (status, headers, _) = call(router(app.clone()), "POST /api/v1/logout", &[], "").await;
-    assert_eq!((status.as_u16(), &headers["set-cookie"]), (204, &axum::http::HeaderValue::from_static("bucksaw_token=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0")));
+    assert_eq!(
+        (status.as_u16(), &headers["set-cookie"]),
+        (204, &axum::http::HeaderValue::from_static("bucksaw_token=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"))
+    );
     let cross_site = [("cookie", "bucksaw_token=t"), ("host", "127.0.0.1:7650"), ("sec-fetch-site", "same-site")];
     assert_eq!(call(router(app), "GET /api/v1/query", &cross_site, "").await.0, 403);
 }

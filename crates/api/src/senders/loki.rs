@@ -13,7 +13,6 @@ use crate::access::TENANT_HEADER;
 use crate::app::App;
 use crate::error::ApiError;
 
-
 /// `POST /loki/api/v1/push`. Errors are plain text, as Loki's.
 pub(super) async fn push(State(app): State<App>, request: Request) -> Response {
     let request = match SenderRequest::new(request) {

@@ -72,9 +72,12 @@ pub(crate) fn routes() -> Routes {
 
 /// The routes of OTLP over HTTP.
 pub(crate) fn otlp_routes() -> Routes {
-    Routes::default()
-        .route_of(ErrorForm::Otlp, "/v1/logs", Ingest, post(otlp::export))
-        .route_of(ErrorForm::Otlp, "/otlp/v1/logs", Ingest, post(otlp::export))
+    Routes::default().route_of(ErrorForm::Otlp, "/v1/logs", Ingest, post(otlp::export)).route_of(
+        ErrorForm::Otlp,
+        "/otlp/v1/logs",
+        Ingest,
+        post(otlp::export),
+    )
 }
 
 #[cfg(test)]

@@ -62,7 +62,8 @@ async fn export(app: &App, request: Request) -> Result<Vec<u8>, GrpcError> {
             format!("the message has {} bytes; at most {length_max} are taken: send it in several", message.length);
         return Err(GrpcError::new(GrpcCode::INVALID_ARGUMENT, message));
     }
-    let decoded = ingest_chunks(app, &client, plan, message, |labels, body, sink| OtlpDecoder::new(labels).protobuf(body, sink));
+    let decoded =
+        ingest_chunks(app, &client, plan, message, |labels, body, sink| OtlpDecoder::new(labels).protobuf(body, sink));
     let decoded = decoded.await?.map_err(|error| GrpcError::new(GrpcCode::INVALID_ARGUMENT, error.to_string()))?;
     Ok(ExportAnswer(&decoded).protobuf())
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bucksaw_env::{Clock as _, Env, Fs as _, lock, sim};
 use bucksaw_fixtures::GoldenFiles;
-use bucksaw_record::{Id, Millis, Producer};
+use bucksaw_record::{Id, LabelScope, Labels, Millis, Producer};
 use prometheus_client::registry::Registry;
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ use super::IdempotentBatch;
 use super::entry::KeyEntry;
 use super::scan::scan_key_file;
 use super::table::{KEY_AGE_MAX_MS, KEY_TIME_AGE_MAX_MS, KeyTable, SectionStatus};
-use crate::{Config, IngestError, KeyFileReport, Metrics, Queue};
+use crate::{Config, IngestError, KeyFileReport, Metrics, Queue, ScopedIds};
 
 const DIR: &str = "/q";
 const NOW: u64 = 1_700_000_000_000;
@@ -75,7 +75,7 @@ fn begin(queue: &Queue, key: &str, sections: &[&str], ends: bool) -> (Vec<Id>, I
 /// Two tenants that send the same body with the same key have two batches, and neither learns of the other.
 #[test]
 fn equal_keys_of_two_tenants_are_two_batches() {
-    let queue = TestNode::default().open(Config::default());
+    let queue = KeyTestQueue::new().open();
     let scope = |labels: &str| LabelScope::new(Labels::parse(labels).unwrap());
     let send_as = |scope: Option<LabelScope>, key: &str, body: &str| {
         let mut batch = IdempotentBatch::new(key.as_bytes(), b"app=a");

@@ -116,7 +116,8 @@ impl FluentHandshake {
         let is_accepted = match &self.user_salt {
             Some(user_salt) if knows_key => {
                 let (name, digest) = (string(&mut values)?, string(&mut values)?);
-                let name = str::from_utf8(name).map_err(|_| FluentError::Structure("the name of the user is not UTF-8"))?;
+                let name =
+                    str::from_utf8(name).map_err(|_| FluentError::Structure("the name of the user is not UTF-8"))?;
                 accept_user(&FluentUser { name, digest, salt: user_salt })
             }
             _ => knows_key,

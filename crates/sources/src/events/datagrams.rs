@@ -47,7 +47,8 @@ pub async fn serve_datagrams(
     let protocol = &shared.setup.protocol;
     let Some((source, decoder)) = protocol.datagram_decoder(&shared.config) else { return };
     socket.enlarge_buffer(shared.config.partial_bytes_max);
-    let (drops, records) = (DropCounts::new(&shared, &socket), event_records(&shared, &ClientAccess::default(), source));
+    let (drops, records) =
+        (DropCounts::new(&shared, &socket), event_records(&shared, &ClientAccess::default(), source));
     let mut datagrams = Datagrams { shared, socket, decoder, records, drops };
     while datagrams.wait(&mut stop).await {
         if datagrams.shared.is_refusing() {

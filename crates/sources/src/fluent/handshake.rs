@@ -58,7 +58,11 @@ pub(super) async fn check(
         })?;
         tokio::time::sleep(delay).await;
         socket.write_all(&pong.answer).await.map_err(|_| FluentEnd::Unreachable)?;
-        if pong.is_accepted { Ok(()) } else { Err(FluentEnd::Sender("the sender has another shared key, or no valid user")) }
+        if pong.is_accepted {
+            Ok(())
+        } else {
+            Err(FluentEnd::Sender("the sender has another shared key, or no valid user"))
+        }
     });
     checked.await.map_err(|_| FluentEnd::Sender("the sender does not prove in time who it is"))??;
     inbox.limit(shared.config.message_bytes());

@@ -1,6 +1,7 @@
 //! The listeners by their public interface: real sockets, a real queue on a simulated disk.
 #![cfg(test)]
 
+mod clients;
 mod fluent;
 mod framed;
 mod full;

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bucksaw_auth::Authenticator;
 use bucksaw_env::{Env, Fs as _, sim};
 use bucksaw_fixtures::Random;
 pub(crate) use bucksaw_fixtures::wait_until;
@@ -22,6 +23,9 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+/// The path of an auth file.
+const AUTH_FILE: &str = "/auth.toml";
+
 /// The interval of `Queue::tick`, as in a real node.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -31,6 +35,7 @@ pub(crate) struct ListenerNode {
     pub(crate) shedder: Arc<LoadShedder>,
     pub(crate) address: SocketAddr,
     pub(crate) agents: Arc<AgentRegistry>,
+    authenticator: Option<Authenticator>,
     stop: watch::Sender<bool>,
     serving: JoinHandle<()>,
     registry: Registry,
@@ -55,6 +60,16 @@ impl ListenerNode {
 
     /// A listener of any protocol. One that is not lines receives datagrams, too, on the same port.
     pub(crate) async fn start_setup(setup: ListenerSetup, config: Config, queue: bucksaw_ingest::Config) -> Self {
+        Self::start_authenticated(setup, config, queue, None).await
+    }
+
+    /// The same with this text of an auth file.
+    pub(crate) async fn start_authenticated(
+        setup: ListenerSetup,
+        config: Config,
+        queue: bucksaw_ingest::Config,
+        auth_file: Option<&str>,
+    ) -> Self {
         let fs = sim::Fs::new();
         let env = Env { fs: Arc::new(fs.clone()), ..Env::real() };
         let mut registry = Registry::default();
@@ -65,9 +80,14 @@ impl ListenerNode {
         let (stop, stopped) = watch::channel(false);
         let shedder = Arc::new(LoadShedder::new(bucksaw_steering::Metrics::new(&mut registry)));
         let agents = Arc::<AgentRegistry>::default();
+        let authenticator = auth_file.map(|text| {
+            bucksaw_env::replace(&fs, Path::new(AUTH_FILE), &[text.as_bytes()]).unwrap();
+            let metrics = bucksaw_auth::Metrics::new(&mut registry);
+            Authenticator::open(Path::new(AUTH_FILE), env.clone(), metrics).unwrap()
+        });
         let intake = TcpIntake {
             agents: Arc::clone(&agents),
-            authenticator: None,
+            authenticator: authenticator.clone(),
             intake: Intake::new(Arc::clone(&queue), env),
             shedder: Arc::clone(&shedder),
             config,
@@ -97,7 +117,13 @@ impl ListenerNode {
                 datagrams.await.unwrap();
             }
         });
-        Self { fs, queue, shedder, address, agents, stop, serving, registry }
+        Self { fs, queue, shedder, address, agents, authenticator, stop, serving, registry }
+    }
+
+    /// Replaces the auth file, which is in use afterwards.
+    pub(crate) fn replace_auth_file(&self, text: &str) {
+        bucksaw_env::replace(&self.fs, Path::new(AUTH_FILE), &[text.as_bytes()]).unwrap();
+        self.authenticator.as_ref().unwrap().reload();
     }
 
     pub(crate) async fn connect(&self) -> TcpStream {

@@ -4,7 +4,7 @@ use super::*;
 use crate::tests::tenants::{EXPRESSIONS, OTHER_STREAMS, OWN_STREAMS, drawn_steps, own_scope, transcript};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
     fn a_tenant_is_told_what_a_cluster_without_the_others_would_tell(

@@ -1,0 +1,8 @@
+//! Who may do what: every path, method, port and protocol refuses clients without the right credential.
+
+mod auth_node;
+mod calls;
+mod connections;
+mod http_table;
+mod tenants;
+mod tokens;
