@@ -61,6 +61,10 @@ pub(crate) async fn complete(State(app): State<App>, request: Request) -> Result
         let error: String = error.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '_').take(60).collect();
         return Err(denied(format!("the identity provider did not log you in: {error}")));
     }
+    // RFC 9207: the answer is that of the provider that was asked.
+    if params.text("iss")?.is_some_and(|issuer| issuer != settings.issuer) {
+        return Err(denied("the answer comes from another identity provider".to_owned()));
+    }
     let code = params.text("code")?.ok_or_else(|| ApiError::bad_request("the identity provider sent no code"))?;
     let logged_in = app.provider.finish(&settings, &pending, code).await.map_err(failure)?;
     if logged_in.id_token.expose().len() > COOKIE_TOKEN_BYTES_MAX {
