@@ -71,7 +71,8 @@ pub(crate) fn run(args: &TlsArgs, context: &BenchContext) -> anyhow::Result<()> 
     let corpus = context.corpus()?;
     let certificates = context.path("certificates");
     for arguments in [&["ca"][..], &["node", "127.0.0.1"]] {
-        let made = Command::new(&context.bucksaw).args(["certs", "--dir"]).arg(&certificates).args(arguments);
+        let mut made = Command::new(&context.bucksaw);
+        made.args(["certs", "--dir"]).arg(&certificates).args(arguments);
         ensure!(made.stdout(Stdio::null()).status()?.success(), "`bucksaw certs` failed");
     }
     let mut results = context.results("tls")?.with_corpus(&corpus);

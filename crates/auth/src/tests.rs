@@ -153,8 +153,8 @@ fn a_wrong_file_is_refused_with_the_line() {
     check("x = 1\n", "line 1: unknown field `x`");
     check("[[token]\n", "line 1: ");
     check(&token("label = { tenant = \"a\" }"), "line 6: unknown field `label`");
-    check(&token("labels = { \"\" = \"a\" }"), "line 2: labels: label name ``");
-    check(&token("labels = { tenant = \"\" }"), "line 2: labels: `tenant` has no value");
+    check(&token("labels = { \"\" = \"a\" }"), "labels: label name ``");
+    check(&token("labels = { tenant = \"\" }"), "labels: `tenant` has no value");
     check(&token("labels = { tenant = \"a\" }\ntenants = [\"b\"]"), "either `tenants` or a label");
     check(&token("tenants = [\"\"]"), "tenants: a name is empty");
     check(&token("tenants = [\"a\", \"a\"]"), "given twice");
@@ -165,8 +165,8 @@ fn a_wrong_file_is_refused_with_the_line() {
     check(&token("subject = \"CN=a\""), "an entry [[token]] has no key `subject`");
     check(&token(&token("")), "another entry has the name a");
     check(&token(&token("").replace("\"a\"", "\"b\"")), "another entry has the same sha256");
-    check("[[token]]\nname = \"a\"\nscopes = [\"read\"]\n", "line 1: sha256 must have");
-    check("[[token]]\nname = \"a\"\nsha256 = \"bks_abc\"\nscopes = [\"read\"]\n", "line 1: sha256 must have");
+    check("[[token]]\nname = \"a\"\nscopes = [\"read\"]\n", "sha256 must have");
+    check("[[token]]\nname = \"a\"\nsha256 = \"bks_abc\"\nscopes = [\"read\"]\n", "sha256 must have");
     check("[[token]]\nname = \"a\"\n", "missing field `scopes`");
     check(&token("").replace("read", "write"), "scope `write` is not known");
     check(&token("").replace("\"read\"", ""), "at least one");

@@ -60,7 +60,6 @@ pub(crate) async fn run(mut socket: Socket, peer: SocketAddr, shared: Arc<Listen
         return log_limited!(shared.log_limits, warn, %peer, listener = shared.setup.name, "connection with TLS refused: this node has no certificate (--tls-cert)");
     }
     if !shared.setup.is_lines() {
-        // A connection without a byte presents nothing, and is no attempt.
         let Ok(client) = shared.recognise(client, None).await else { return };
         return events::run(&mut feed, &shared, &client, peer, first).await;
     }

@@ -44,12 +44,13 @@ pub(super) async fn check(
         handshake = handshake.asking_for_user(random(shared));
     }
     inbox.limit(FluentHandshake::PING_BYTES_MAX);
-    let mut client = known;
+    let (mut client, mut is_counted) = (known, false);
     let checked = timeout(HANDSHAKE_TIMEOUT, async {
         socket.write_all(&handshake.helo()).await.map_err(|_| FluentEnd::Unreachable)?;
         let ping = inbox.next(feed).await?;
         let mut delay = Duration::ZERO;
         let pong = handshake.answer(ping, |user| {
+            is_counted = true;
             match recognise_user(shared, presented, key.is_some(), user) {
                 Ok(found) => client = Some(found),
                 Err(refused) => delay = refused,
@@ -64,7 +65,14 @@ pub(super) async fn check(
             Err(FluentEnd::Sender("the sender has another shared key, or no valid user"))
         }
     });
-    checked.await.map_err(|_| FluentEnd::Sender("the sender does not prove in time who it is"))??;
+    let checked = checked.await;
+    if client.is_none()
+        && !is_counted
+        && let Some(authenticator) = &shared.authenticator
+    {
+        authenticator.refuse(shared.setup.name, presented.peer.ip(), AuthRefusalReason::Missing);
+    }
+    checked.map_err(|_| FluentEnd::Sender("the sender does not prove in time who it is"))??;
     inbox.limit(shared.config.message_bytes());
     client.ok_or(FluentEnd::Sender("the sender is not recognised"))
 }
