@@ -4,5 +4,6 @@ mod auth_node;
 mod calls;
 mod connections;
 mod http_table;
+mod oidc;
 mod tenants;
 mod tokens;

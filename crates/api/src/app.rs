@@ -8,6 +8,7 @@ use bucksaw_auth::Authenticator;
 use bucksaw_cluster::Cluster;
 use bucksaw_env::Env;
 use bucksaw_ingest::Queue;
+use bucksaw_oidc::IdentityProvider;
 use bucksaw_query::{Answers, Engine};
 use bucksaw_record::Millis;
 use bucksaw_sources::http::BodyIntake;
@@ -64,6 +65,7 @@ pub struct App {
     pub(crate) agents: Arc<AgentRegistry>,
     /// `None` if every client may do everything.
     pub(crate) authenticator: Option<Authenticator>,
+    pub(crate) provider: IdentityProvider,
     pub(crate) audit: Option<Arc<AuditTrail>>,
     ready: Arc<AtomicBool>,
 }
@@ -109,6 +111,7 @@ impl App {
             repair: None,
             agents: Arc::default(),
             authenticator: None,
+            provider: IdentityProvider::new(env.clone()),
             audit: None,
             ready: Arc::new(AtomicBool::new(true)),
         }

@@ -24,7 +24,7 @@ use crate::metrics::{Metrics, RefusalReason};
 const ANY: &str = "*";
 
 /// Paths that a link of another site may open.
-const PAGES: [&str; 2] = ["/", "/nodes"];
+const PAGES: [&str; 4] = ["/", "/nodes", "/auth/login", "/auth/callback"];
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");

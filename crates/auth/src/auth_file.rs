@@ -22,7 +22,14 @@
 //! user_header = "X-Forwarded-User"
 //! groups_header = "X-Forwarded-Groups"
 //!
-//! [[group]]
+//! [oidc]
+//! issuer = "https://id.example"
+//! client_id = "bucksaw"
+//! client_secret_file = "/etc/bucksaw/oidc.secret"      # optional
+//! redirect_url = "https://logs.example/auth/callback"
+//! groups_claim = "groups"                              # optional
+//!
+//! [[group]]                       # of the users of [proxy] and [oidc]
 //! name = "sre"
 //! scopes = ["read", "admin"]
 //! ```
@@ -31,6 +38,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bucksaw_record::time::event_time_text;
@@ -41,7 +49,7 @@ use toml::value::Datetime;
 
 use crate::auth_rules::{GroupRules, ProxyRules};
 use crate::principal::{ClientLimits, Principal, TENANT_LABEL};
-use crate::{AccessScope, AuthFileError, AuthRules, TokenDigest};
+use crate::{AccessScope, AuthFileError, AuthRules, OidcSettings, TokenDigest};
 
 /// Largest file in bytes: about 20,000 tokens.
 pub const FILE_BYTES_MAX: u64 = 4 << 20;
@@ -60,6 +68,7 @@ struct AuthFileText {
     #[serde(default)]
     client_certificate: Vec<Spanned<EntryText>>,
     proxy: Option<Spanned<ProxyText>>,
+    oidc: Option<Spanned<OidcText>>,
     #[serde(default)]
     group: Vec<Spanned<EntryText>>,
 }
@@ -90,6 +99,19 @@ struct ProxyText {
     from: Vec<String>,
     user_header: String,
     groups_header: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OidcText {
+    issuer: String,
+    client_id: String,
+    client_secret_file: Option<PathBuf>,
+    ca_file: Option<PathBuf>,
+    redirect_url: String,
+    name_claim: Option<String>,
+    groups_claim: Option<String>,
+    scopes: Option<Vec<String>>,
 }
 
 impl AuthRules {
@@ -125,6 +147,10 @@ impl AuthRules {
         if let Some(proxy) = file.proxy {
             let (span, proxy) = (proxy.span(), proxy.into_inner());
             rules.set_proxy(proxy).map_err(|message| invalid(span, message))?;
+        }
+        if let Some(oidc) = file.oidc {
+            let (span, oidc) = (oidc.span(), oidc.into_inner());
+            rules.set_oidc(oidc).map_err(|message| invalid(span, message))?;
         }
         Ok(rules)
     }
@@ -200,6 +226,44 @@ impl AuthRules {
         self.proxy = Some(ProxyRules { from, user_header, groups_header });
         Ok(())
     }
+
+    fn set_oidc(&mut self, oidc: OidcText) -> Result<(), String> {
+        for (key, url) in [("issuer", &oidc.issuer), ("redirect_url", &oidc.redirect_url)] {
+            if !is_protected_url(url) {
+                return Err(format!("{key} must be a URL with https://; http:// is for this machine only"));
+            }
+        }
+        if oidc.client_id.is_empty() {
+            return Err("client_id is empty".to_owned());
+        }
+        if self.groups.is_empty() {
+            return Err("users of an identity provider have the rights of a [[group]], and there is none".to_owned());
+        }
+        let mut request_scopes = oidc.scopes.unwrap_or_else(|| ["openid", "profile", "email"].map(str::to_owned).to_vec());
+        if !request_scopes.iter().any(|scope| scope == "openid") {
+            request_scopes.insert(0, "openid".to_owned());
+        }
+        self.oidc = Some(Arc::new(OidcSettings {
+            issuer: oidc.issuer,
+            client_id: oidc.client_id,
+            client_secret_file: oidc.client_secret_file,
+            ca_file: oidc.ca_file,
+            redirect_url: oidc.redirect_url,
+            name_claim: oidc.name_claim.unwrap_or_else(|| "email".to_owned()),
+            groups_claim: oidc.groups_claim.unwrap_or_else(|| "groups".to_owned()),
+            request_scopes,
+        }));
+        Ok(())
+    }
+}
+
+/// Whether a URL is encrypted, or stays on this machine.
+fn is_protected_url(url: &str) -> bool {
+    let host = |rest: &str| rest.split(['/', ':']).next().unwrap_or_default().to_owned();
+    url.len() > "https://".len()
+        && !url.contains(['#', '@', ' '])
+        && (url.starts_with("https://")
+            || url.strip_prefix("http://").is_some_and(|rest| ["127.0.0.1", "localhost"].contains(&host(rest).as_str())))
 }
 
 fn refuse_keys(keys: &[(&str, bool)], kind: &str) -> Result<(), String> {

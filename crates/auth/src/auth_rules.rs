@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::presented::{CertificateNames, ProxiedUser};
-use crate::{Principal, TokenDigest};
+use crate::presented::{CertificateNames, ExternalUser};
+use crate::{OidcSettings, Principal, TokenDigest};
 
 /// The credentials of an auth file. Made by [`AuthRules::parse`](crate::AuthRules::parse).
 #[derive(Debug, Default)]
@@ -15,6 +15,7 @@ pub struct AuthRules {
     /// By subject, and by alternative name with its kind.
     pub(crate) certificates: HashMap<String, Arc<Principal>>,
     pub(crate) proxy: Option<ProxyRules>,
+    pub(crate) oidc: Option<Arc<OidcSettings>>,
     /// In the order of the file.
     pub(crate) groups: Vec<GroupRules>,
 }
@@ -67,8 +68,8 @@ impl AuthRules {
 
     /// The user with the rights of the first group of the file to which it belongs. Rights of several groups are not merged:
     /// the scopes of one would apply to the labels of another.
-    pub(crate) fn by_groups(&self, user: &ProxiedUser) -> Option<Principal> {
+    pub(crate) fn by_groups(&self, user: &ExternalUser) -> Option<Principal> {
         let group = self.groups.iter().find(|group| user.groups.contains(&group.rights.name))?;
-        Some(Principal { name: user.name.clone(), ..(*group.rights).clone() })
+        Some(Principal { name: user.name.clone(), expires: user.expires, ..(*group.rights).clone() })
     }
 }

@@ -15,10 +15,10 @@ use tracing::{error, info, warn};
 use crate::client_usage::ClientUsage;
 use crate::failed_attempts::FailedAttempts;
 use crate::grant::RecognisedBy;
-use crate::presented::{Presented, ProxiedUser};
+use crate::presented::{Presented, ExternalUser};
 use crate::{
-    AccessScopes, AuthFileError, AuthRefusal, AuthRefusalReason, AuthRules, FILE_BYTES_MAX, Grant, Metrics, Principal,
-    SecretText, TokenDigest,
+    AccessScopes, AuthFileError, AuthRefusal, AuthRefusalReason, AuthRules, FILE_BYTES_MAX, Grant, Metrics, OidcSettings,
+    Principal, SecretText, TokenDigest,
 };
 
 /// How often the file is looked at.
@@ -167,13 +167,18 @@ impl Authenticator {
 
     /// The user that a reverse proxy states, if the request comes from an address of the proxy. `header` gives the value of a
     /// header.
-    pub fn proxied_user<'a>(&self, peer: IpAddr, header: impl Fn(&str) -> Option<&'a str>) -> Option<ProxiedUser> {
+    pub fn proxied_user<'a>(&self, peer: IpAddr, header: impl Fn(&str) -> Option<&'a str>) -> Option<ExternalUser> {
         let (_, rules) = self.state.current();
         let proxy = rules.proxy.as_ref().filter(|proxy| proxy.from.contains(&peer.to_canonical()))?;
         let name = header(&proxy.user_header).map(str::trim).filter(|name| !name.is_empty() && name.len() <= 256)?;
         let groups = proxy.groups_header.as_deref().and_then(header).unwrap_or_default();
         let groups = groups.split(',').map(str::trim).filter(|group| !group.is_empty()).take(GROUPS_MAX);
-        Some(ProxiedUser { name: name.to_owned(), groups: groups.map(str::to_owned).collect() })
+        Some(ExternalUser::new(name, groups.map(str::to_owned).collect(), None))
+    }
+
+    /// The identity provider of the page and the API, if the file has one.
+    pub fn oidc(&self) -> Option<Arc<OidcSettings>> {
+        self.state.current().1.oidc.clone()
     }
 
     /// Counts and logs a refusal, also one for a reason that only the caller knows. Returns it with its delay.
@@ -199,7 +204,7 @@ impl Authenticator {
         let found = if let Some(token) = presented.token {
             let digest = TokenDigest::of(token.expose());
             rules.by_digest(&digest).map(|principal| (Arc::clone(principal), RecognisedBy::Token(digest)))
-        } else if let Some(user) = presented.proxied {
+        } else if let Some(user) = presented.user {
             rules.by_groups(user).map(|principal| (Arc::new(principal), RecognisedBy::Proxy(user.clone())))
         } else if let Some(names) = presented.certificate {
             let found = rules.by_certificate(names);

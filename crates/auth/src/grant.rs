@@ -8,7 +8,7 @@ use bucksaw_record::Millis;
 
 use crate::authenticator::AuthState;
 use crate::client_usage::{ClientUsage, QuerySlot};
-use crate::presented::ProxiedUser;
+use crate::presented::ExternalUser;
 use crate::{AuthRules, Principal, TokenDigest};
 
 /// By what a client was recognised, so that a later version of the file is asked the same.
@@ -16,7 +16,7 @@ use crate::{AuthRules, Principal, TokenDigest};
 pub(crate) enum RecognisedBy {
     Token(TokenDigest),
     Certificate(String),
-    Proxy(ProxiedUser),
+    Proxy(ExternalUser),
     /// The shared key of a listener, which no file has.
     SharedKey,
 }

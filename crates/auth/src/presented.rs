@@ -1,5 +1,7 @@
 //! What a client presents to be recognised by.
 
+use bucksaw_record::Millis;
+
 use crate::SecretText;
 
 /// The credentials of a connection or request. The first of the fields that is present decides.
@@ -7,9 +9,9 @@ use crate::SecretText;
 pub struct Presented<'a> {
     /// A token.
     pub token: Option<&'a SecretText>,
-    /// The user that a reverse proxy has authenticated; from
-    /// [`Authenticator::proxied_user`](crate::Authenticator::proxied_user), which checks the address of the proxy.
-    pub proxied: Option<&'a ProxiedUser>,
+    /// The user that somebody else has authenticated: a reverse proxy, by
+    /// [`Authenticator::proxied_user`](crate::Authenticator::proxied_user), which checks its address; or an identity provider.
+    pub user: Option<&'a ExternalUser>,
     /// The names in the certificate that the client has proven to own, signed by an authority that the listener trusts.
     pub certificate: Option<CertificateNames<'a>>,
 }
@@ -23,11 +25,35 @@ pub struct CertificateNames<'a> {
     pub sans: &'a [String],
 }
 
-/// A user that a reverse proxy has authenticated.
+/// A user that a reverse proxy or an identity provider has authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProxiedUser {
+pub struct ExternalUser {
     /// The name of the user.
     pub(crate) name: String,
-    /// The groups that the proxy states.
+    /// The groups of the user.
     pub(crate) groups: Vec<String>,
+    /// When the user must be authenticated again.
+    pub(crate) expires: Option<Millis>,
+}
+
+impl ExternalUser {
+    /// A user of this name and these groups, until `expires`.
+    pub fn new(name: impl Into<String>, groups: Vec<String>, expires: Option<Millis>) -> Self {
+        Self { name: name.into(), groups, expires }
+    }
+
+    /// The name of the user.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The groups of the user.
+    pub fn groups(&self) -> &[String] {
+        &self.groups
+    }
+
+    /// When the user must be authenticated again.
+    pub fn expires(&self) -> Option<Millis> {
+        self.expires
+    }
 }

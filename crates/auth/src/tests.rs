@@ -129,7 +129,7 @@ labels = { tenant = "b" }
             _ => None,
         };
         let user = node.authenticator.proxied_user(from.parse().unwrap(), header)?;
-        let presented = Presented { proxied: Some(&user), ..Presented::default() };
+        let presented = Presented { user: Some(&user), ..Presented::default() };
         let grant = node.authenticator.authenticate("http", peer(), &presented).ok()?;
         let principal = grant.principal();
         Some(format!("{} {} {}", principal.name, principal.scopes, principal.labels))

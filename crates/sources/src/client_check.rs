@@ -32,7 +32,7 @@ impl ListenerState {
     ) -> Result<ClientAccess, AuthRefusalReason> {
         let Some(authenticator) = &self.authenticator else { return Ok(ClientAccess::default()) };
         let (listener, peer) = (self.setup.name, client.peer.ip());
-        let presented = Presented { token, certificate: client.certificate, proxied: None };
+        let presented = Presented { token, certificate: client.certificate, user: None };
         match authenticator.authenticate(listener, peer, &presented) {
             Ok(grant) => self.writing_client(client.peer, grant),
             Err(refusal) => {

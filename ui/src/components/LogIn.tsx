@@ -1,13 +1,17 @@
-import { type FormEvent, useState } from "react";
-import { logIn } from "../state/access.ts";
+import { type FormEvent, useEffect, useState } from "react";
+import { loadProvider, logIn } from "../state/access.ts";
 import { Button, controls } from "./controls.tsx";
 import styles from "./LogIn.module.css";
 
-/** Asks for a token, in place of the views. */
+/** Asks for a token, in place of the views, or leads to the identity provider. */
 export function LogIn() {
   const [token, setToken] = useState("");
   const [failure, setFailure] = useState("");
   const [waiting, setWaiting] = useState(false);
+  const [provider, setProvider] = useState<string>();
+  useEffect(() => {
+    void loadProvider().then(setProvider);
+  }, []);
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     if (waiting || token.trim() === "") return;
@@ -24,6 +28,11 @@ export function LogIn() {
     <main className={styles.page}>
       <form className={styles.form} onSubmit={submit} aria-labelledby="login-title">
         <h2 id="login-title">Log in</h2>
+        {provider !== undefined && (
+          <p>
+            <a href="/auth/login">Log in at {new URL(provider).host}</a>, or with a token:
+          </p>
+        )}
         <label htmlFor="token">Token</label>
         {/* A password manager keeps it as a password of this site. */}
         <input

@@ -43,6 +43,14 @@ export async function loadSession() {
   if (response?.ok === true) access.change({ session: (await response.json()) as Session });
 }
 
+/** Asks whether users can log in at an identity provider; returns its URL. */
+export async function loadProvider(): Promise<string | undefined> {
+  const response = await fetch("/api/v1/login", { cache: "no-store" }).catch(() => undefined);
+  if (response?.ok !== true) return undefined;
+  const { provider } = (await response.json()) as { provider?: string | null };
+  return provider ?? undefined;
+}
+
 /** Logs in with a token; returns why that failed. The node keeps the token in a cookie that no script can read. */
 export async function logIn(token: string): Promise<string | undefined> {
   try {

@@ -5,15 +5,16 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use bucksaw_auth::{
-    AuthRefusal, AuthRefusalReason, Authenticator, CertificateNames, ClientAccess, Presented, SecretText,
+    AuthRefusal, AuthRefusalReason, Authenticator, CertificateNames, ClientAccess, ExternalUser, Presented, SecretText,
     token_of_authorization, token_of_cookie,
 };
+use bucksaw_oidc::{IdentityProvider, OidcError, TokenFault, is_id_token};
 use bucksaw_sources::{ConnectionPeer, alternative_names};
-use tracing::error;
+use tracing::{debug, error};
 
 use super::held_body::hold;
 use super::refusals::{ErrorForm, message, status, tenant_error};
@@ -35,6 +36,7 @@ const DATADOG_KEY: &str = "dd-api-key";
 #[derive(Clone, Debug)]
 pub(crate) struct AccessCheck {
     authenticator: Option<Authenticator>,
+    provider: IdentityProvider,
     listener: &'static str,
     rules: Arc<BTreeMap<&'static str, RouteRule>>,
 }
@@ -53,7 +55,7 @@ impl From<AuthRefusal> for Refused {
 
 impl AccessCheck {
     pub(super) fn new(app: &App, listener: &'static str, rules: Arc<BTreeMap<&'static str, RouteRule>>) -> Self {
-        Self { authenticator: app.authenticator.clone(), listener, rules }
+        Self { authenticator: app.authenticator.clone(), provider: app.provider.clone(), listener, rules }
     }
 
     /// The rule of a request; `None` for a path that is registered without one.
@@ -89,7 +91,10 @@ pub(crate) async fn check(State(check): State<AccessCheck>, mut request: Request
         return next.run(request).await;
     }
     let connection = request.extensions().get::<Arc<ConnectionPeer>>().cloned();
-    let client = match recognise(authenticator, check.listener, connection.as_deref(), request.headers(), access) {
+    let (listener, connected) = (check.listener, connection.as_deref());
+    let user = id_token_user(authenticator, &check.provider, listener, connected, request.headers()).await;
+    let recognised = user.and_then(|user| recognise(authenticator, listener, connected, request.headers(), user, access));
+    let client = match recognised {
         Ok(client) => client,
         Err(Refused::Error(error)) => return form.render(error, request.headers()),
         Err(Refused::Auth(AuthRefusal { reason, delay })) => {
@@ -125,7 +130,9 @@ pub(crate) async fn check_call<F: Future<Output = Response>>(
         return call(request).await;
     };
     let connection = request.extensions().get::<Arc<ConnectionPeer>>().cloned();
-    let recognised = recognise(authenticator, "otlp", connection.as_deref(), request.headers(), access);
+    let connected = connection.as_deref();
+    let user = id_token_user(authenticator, &app.provider, "otlp", connected, request.headers()).await;
+    let recognised = user.and_then(|user| recognise(authenticator, "otlp", connected, request.headers(), user, access));
     let limited = recognised.and_then(|client| {
         let slot = limit(&client, access).map_err(Refused::Error)?;
         Ok((client, slot))
@@ -145,24 +152,51 @@ pub(crate) async fn check_call<F: Future<Output = Response>>(
     if access == RouteAccess::Read { hold(response, client, slot) } else { response }
 }
 
-/// Recognises a client by the headers of its request or by its connection, and checks its scope and its tenant.
+/// The user of the ID token of a request; `None` if it has none.
+async fn id_token_user(
+    authenticator: &Authenticator,
+    provider: &IdentityProvider,
+    listener: &'static str,
+    connection: Option<&ConnectionPeer>,
+    headers: &HeaderMap,
+) -> Result<Option<ExternalUser>, Refused> {
+    let refuse = |reason| Refused::Auth(authenticator.refuse(listener, peer_address(connection), reason));
+    let Some(settings) = authenticator.oidc() else { return Ok(None) };
+    let token = presented_token(headers).map_err(refuse)?;
+    let Some(token) = token.filter(|token| is_id_token(token.expose())) else { return Ok(None) };
+    match provider.verify(&settings, &token).await {
+        Ok(user) => Ok(Some(user)),
+        Err(OidcError::Token(TokenFault::Expired)) => Err(refuse(AuthRefusalReason::Expired)),
+        Err(OidcError::Token(fault)) => {
+            debug!(%fault, "an ID token is refused");
+            Err(refuse(AuthRefusalReason::Unknown))
+        }
+        Err(error) => Err(Refused::Error(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()))),
+    }
+}
+
+/// Recognises a client by the headers of its request or by its connection, and checks its scope and its tenant. `user` is that
+/// of its ID token.
 fn recognise(
     authenticator: &Authenticator,
     listener: &'static str,
     connection: Option<&ConnectionPeer>,
     headers: &HeaderMap,
+    user: Option<ExternalUser>,
     access: RouteAccess,
 ) -> Result<ClientAccess, Refused> {
     let peer = peer_address(connection);
     let refuse = |reason| Refused::Auth(authenticator.refuse(listener, peer, reason));
     let token = presented_token(headers).map_err(refuse)?;
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let proxied = authenticator.proxied_user(peer, text);
+    let is_user = user.is_some();
+    let user = user.or_else(|| authenticator.proxied_user(peer, text));
     let identity = connection.and_then(|connection| connection.identity.as_deref());
     let sans = identity.map(alternative_names).unwrap_or_default();
     let presented = Presented {
-        token: token.as_ref(),
-        proxied: proxied.as_ref(),
+        // An ID token is the credential of its user.
+        token: token.as_ref().filter(|_| !is_user),
+        user: user.as_ref(),
         certificate: identity.map(|identity| CertificateNames { subject: &identity.subject, sans: &sans }),
     };
     let grant = authenticator.authenticate(listener, peer, &presented)?;

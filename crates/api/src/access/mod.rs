@@ -16,6 +16,7 @@
 
 mod check;
 mod held_body;
+mod provider_login;
 mod refusals;
 mod request_client;
 mod route_access;
@@ -23,6 +24,7 @@ mod routes;
 mod session;
 
 pub(crate) use check::{AccessCheck, TENANT_HEADER, asks_for_json, check, check_call};
+pub(crate) use provider_login::{begin as begin_login, complete as complete_login, login_methods};
 pub(crate) use refusals::ErrorForm;
 pub(crate) use request_client::RequestClient;
 pub use route_access::RouteAccess;

@@ -93,12 +93,12 @@ pub(crate) async fn logout(request: Request) -> Response {
 }
 
 /// Whether the browser speaks TLS, with the node or with a proxy in front. A forged header makes the cookie stricter, not laxer.
-fn is_encrypted(connection: Option<&ConnectionPeer>, headers: &HeaderMap) -> bool {
+pub(super) fn is_encrypted(connection: Option<&ConnectionPeer>, headers: &HeaderMap) -> bool {
     connection.is_some_and(|connection| connection.is_encrypted)
         || headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https")
 }
 
-fn with_cookie(mut response: Response, value: &str, is_secure: bool) -> Response {
+pub(super) fn with_cookie(mut response: Response, value: &str, is_secure: bool) -> Response {
     let secure = if is_secure { "; Secure" } else { "" };
     let age = if value.is_empty() { "; Max-Age=0" } else { "" };
     let cookie = format!("{COOKIE_NAME}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{age}");
