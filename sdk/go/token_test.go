@@ -113,20 +113,22 @@ func TestTokenIsReplacedWithoutLoss(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "token")
 		replaceText(t, file, []byte("bks_old"))
 		client, reported := newTestClient(t, Config{Endpoints: []string{s.URL}, TokenFile: file, BatchAge: time.Millisecond})
-		report := func(want string) {
-			t.Helper()
-			eventually(t, want, func() bool { _, last := reported.records(KindDenied); return strings.Contains(last, want) })
-		}
 		client.Log(Record{Message: "m"})
-		report("the credential has expired")
+		eventually(t, "a report", func() bool {
+			records, last := reported.records(KindDenied)
+			return records > 0 && last == "the credential has expired"
+		})
 		if stats := client.Stats(); stats.BufferedRecords != 1 || stats.Denied == 0 || stats.Dropped.Total() != 0 {
 			t.Errorf("got %+v", stats)
 		}
-		if _, err := client.Count(within(t), QueryOptions{}); err == nil || !strings.Contains(err.Error(), "has expired") {
-			t.Errorf("got %v", err)
+		want := "the credential has expired"
+		for range 2 {
+			if _, err := client.Count(within(t), QueryOptions{}); err == nil || err.Error() != "bucksaw: "+want {
+				t.Errorf("got %v", err)
+			}
+			replaceText(t, file, nil)
+			want = "the credential has expired (a changed file cannot be used: the token file " + file + ": it has no token)"
 		}
-		replaceText(t, file, nil)
-		report("(a changed file cannot be used: the token file " + file + ": it has no token)")
 		replaceText(t, file, []byte("bks_new\n"))
 		flush(t, client)
 		stats := client.Stats()
