@@ -143,15 +143,17 @@ def test_endpoints_have_no_password(endpoint: str) -> None:
     assert "secret" not in str(raised.value)
 
 
-def test_token_is_not_shown(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_token_is_not_shown(stub: Stub, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     # A program that examines its HTTP.
     monkeypatch.setattr(http.client.HTTPConnection, "debuglevel", 1)
-    client = Client("http://127.0.0.1:1", token=SECRET, batch_age=0, close_time=0.1)
+    stub.script(Reply(503))
+    # Without `on_error`, failures are written to standard error.
+    client = Client([stub.address, "http://127.0.0.1:1"], token=SECRET, batch_age=0)
     handler = bucksaw.Handler(client)
     client.log("a")
+    assert client.flush(TIMEOUT)
     with pytest.raises(UnreachableError) as raised:
-        client.count()
-    client.close()
+        Client("http://127.0.0.1:1", token=SECRET).count()
     shown = [repr(value) for value in (client, handler, client._settings, client._access, client.stats())]
     shown += [
         "".join(traceback.format_exception(raised.value)),
@@ -159,5 +161,6 @@ def test_token_is_not_shown(monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captu
         json.dumps(vars(client), default=str),
     ]
     shown += capfd.readouterr()
-    assert "Connection refused" in "".join(shown)
+    client.close()
+    assert "status 503" in "".join(shown)
     assert SECRET not in "".join(shown)

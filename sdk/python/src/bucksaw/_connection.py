@@ -11,6 +11,7 @@ import math
 import os
 import selectors
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -102,16 +103,17 @@ class Connection(http.client.HTTPConnection):
         authorization = self._credentials.authorization()
         if authorization is not None:
             headers = {**headers, "Authorization": authorization}
-        self.request(method, target, body, headers)
+        try:
+            self.request(method, target, body, headers)
+        except (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
+            # A node may answer and close before it has read the body. With TLS 1.3 it refuses the certificate of a
+            # client after the handshake of that client. Both can be read.
+            if self.sock is None:
+                raise
 
     def post(self, target: str, body: bytes, headers: dict[str, str]) -> tuple[int, str | None, bytes]:
         """Sends a request. Returns the status, the header `Retry-After` and the body of the answer."""
-        try:
-            self.ask("POST", target, body, headers)
-        except (BrokenPipeError, ConnectionResetError):
-            # A node may answer and close before it has read the body.
-            if self.sock is None:
-                raise
+        self.ask("POST", target, body, headers)
         response = self.getresponse()
         keep = False
         try:
