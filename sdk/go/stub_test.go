@@ -7,10 +7,17 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"sync"
 	"testing"
 	"time"
 )
+
+// TestMain runs the tests without the token of whoever runs them.
+func TestMain(m *testing.M) {
+	_ = os.Unsetenv(tokenVariable)
+	os.Exit(m.Run())
+}
 
 // stub is a server that answers as a test says, and notes the batches that it gets.
 type stub struct {

@@ -1,6 +1,7 @@
 package bucksaw
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -165,6 +166,10 @@ func TestTokenIsNotShown(t *testing.T) {
 	client, reported := newTestClient(t, config)
 	client.Log(Record{Message: "m", Attrs: []slog.Attr{slog.Any("token", config.Token)}})
 	eventually(t, "a report", func() bool { records, _ := reported.records(KindRetry); return records > 0 })
+	client.buffer.mutex.Lock()
+	lines := bytes.Clone(client.buffer.sealed[0].lines)
+	client.buffer.mutex.Unlock()
+	_ = client.Close(canceled()) // So that nothing changes while it is printed.
 	hidden := struct{ config Config }{config}
 	var shown strings.Builder
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
@@ -176,8 +181,8 @@ func TestTokenIsNotShown(t *testing.T) {
 	}
 	_, last := reported.records(KindRetry)
 	shown.WriteString(last)
-	for _, line := range client.buffer.sealed {
-		shown.Write(line.lines)
+	if shown.Write(lines); !strings.Contains(shown.String(), `"token":"[redacted]"`) {
+		t.Errorf("got %s", lines)
 	}
 	for _, secret := range []string{"secret", fmt.Sprintf("%x", "secret")} {
 		if strings.Contains(shown.String(), secret) {
