@@ -10,11 +10,6 @@ export type TlsSettings = Pick<ClientSettings, "caFile" | "certificateFile" | "k
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
 
-/** A file is set, so the endpoints must have TLS. */
-export function needsTls(settings: TlsSettings): boolean {
-  return settings.caFile !== undefined || settings.certificateFile !== undefined || settings.keyFile !== undefined;
-}
-
 /** The certificates of a client, read again when their files change. */
 export class Certificates {
   readonly #settings: TlsSettings;
