@@ -186,6 +186,13 @@ func (b *buffer) retried() {
 	b.mutex.Unlock()
 }
 
+// denied counts an attempt that was refused for its credential.
+func (b *buffer) denied() {
+	b.mutex.Lock()
+	b.stats.Denied++
+	b.mutex.Unlock()
+}
+
 // tooLarge counts a record that has no line.
 func (b *buffer) tooLarge() error {
 	b.mutex.Lock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	crand "crypto/rand"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"sync"
@@ -15,8 +14,7 @@ import (
 type Client struct {
 	settings  Config
 	endpoints []*url.URL
-	http      *http.Client
-	ownHTTP   *http.Transport // Nil if the program has given a transport.
+	requests  *requester
 
 	buffer  *buffer
 	sender  *sender
@@ -40,31 +38,48 @@ func newClient(config Config, now func() time.Time) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	endpoints, err := settings.endpoints()
+	files, err := newTLSFiles(settings)
 	if err != nil {
 		return nil, err
 	}
+	endpoints, err := settings.endpoints(files.isAny())
+	if err != nil {
+		return nil, err
+	}
+	credentials, err := newCredentials(settings)
+	if err != nil {
+		return nil, err
+	}
+	if !settings.InsecureToken {
+		if err := credentials.checkSecrecy(endpoints); err != nil {
+			return nil, err
+		}
+	}
+	settings.Token = Token{} // The credentials have it.
 	query, err := ingestQuery(settings.Durability, settings.Labels)
 	if err != nil {
 		return nil, err
 	}
+	requests := &requester{credentials: credentials}
+	transport := settings.Transport
+	if transport == nil {
+		if requests.own, err = newOwnTransport(files); err != nil {
+			return nil, err
+		}
+		transport = requests.own
+	}
+	requests.client = &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	c := &Client{
-		settings: settings, endpoints: endpoints,
+		settings: settings, endpoints: endpoints, requests: requests,
 		buffer:  newBuffer(settings, now, randomKey),
 		reports: newReporter(settings.OnError),
 		closing: make(chan struct{}), closed: make(chan struct{}),
 	}
-	transport := settings.Transport
-	if transport == nil {
-		c.ownHTTP = newTransport()
-		transport = c.ownHTTP
-	}
-	c.http = &http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 	c.sender = &sender{
-		buffer: c.buffer, reports: c.reports, client: c.http, requestTime: settings.RequestTime, now: now,
+		buffer: c.buffer, reports: c.reports, requests: c.requests, requestTime: settings.RequestTime, now: now,
 		random: randomFraction, closing: c.closing, endings: make(chan struct{}),
 	}
 	for i := range endpoints {
@@ -75,18 +90,6 @@ func newClient(config Config, now func() time.Time) (*Client, error) {
 	go c.reports.run()
 	go c.sender.run(ctx)
 	return c, nil
-}
-
-func newTransport() *http.Transport {
-	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: connectTimeMax, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout:    connectTimeMax,
-		ForceAttemptHTTP2:      true,
-		MaxIdleConnsPerHost:    2,
-		IdleConnTimeout:        idleTimeMax,
-		MaxResponseHeaderBytes: headerBytesMax,
-	}
 }
 
 // address returns the address of a call at an endpoint.
@@ -191,8 +194,8 @@ func (c *Client) close(ctx context.Context) {
 		c.reports.add(KindClosed, records, err)
 	}
 	c.reports.close(time.After(lastReportsGrace))
-	if c.ownHTTP != nil {
-		c.ownHTTP.CloseIdleConnections()
+	if c.requests.own != nil {
+		c.requests.own.closeIdle()
 	}
 }
 

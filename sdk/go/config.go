@@ -55,6 +55,19 @@ type Config struct {
 	WhenFull WhenFull
 	// BlockTime is 100 ms by default.
 	BlockTime time.Duration
+	// Token is sent with each request, as "Authorization: Bearer". The default is that of the environment variable BUCKSAW_TOKEN.
+	Token Token
+	// TokenFile is a file with the token. It is read before each request, so that a token can be replaced.
+	TokenFile string
+	// CAFile has the certificates of the CAs that are trusted, in PEM format; by default they are those of the system.
+	// This and the two files below are read again when they change, and make an endpoint without a scheme one with https.
+	CAFile string
+	// CertificateFile has the certificate of the client in PEM format, followed by those of intermediate CAs.
+	CertificateFile string
+	// KeyFile has the private key of CertificateFile in PEM format, without a passphrase.
+	KeyFile string
+	// InsecureToken allows a token, or a password of an endpoint, over plain http to other machines. New fails without it.
+	InsecureToken bool
 	// RequestTime is the time after which an attempt to send a batch counts as failed. The default is 30 s.
 	RequestTime time.Duration
 	// CloseTime is the maximum time that Close waits for records to be acknowledged. The default is 5 s.
@@ -71,7 +84,8 @@ type Config struct {
 const (
 	userAgent        = "bucksaw-go/" + Version
 	addressVariable  = "BUCKSAW_ADDR"
-	defaultEndpoint  = "http://127.0.0.1:7650"
+	tokenVariable    = "BUCKSAW_TOKEN"
+	defaultEndpoint  = "127.0.0.1:7650"
 	defaultPort      = "7650"
 	batchBytesMax    = 8 << 20 // A node accepts at most 16 MiB of JSON with mapped members in a body.
 	batchRecordsMax  = 32768   // A node accepts a body with more objects in parts.
@@ -125,8 +139,8 @@ func number[N ~int | ~int64](name string, value *N, otherwise, largest N) error 
 	return nil
 }
 
-// endpoints returns the addresses of the nodes without a slash at the end.
-func (c Config) endpoints() ([]*url.URL, error) {
+// endpoints returns the addresses of the nodes without a slash at the end. All of them have https if the client needs TLS.
+func (c Config) endpoints(needsTLS bool) ([]*url.URL, error) {
 	texts := c.Endpoints
 	if len(texts) == 0 {
 		for text := range strings.SplitSeq(os.Getenv(addressVariable), ",") {
@@ -140,7 +154,7 @@ func (c Config) endpoints() ([]*url.URL, error) {
 	}
 	var endpoints []*url.URL
 	for _, text := range texts {
-		endpoint, err := parseEndpoint(text)
+		endpoint, err := parseEndpoint(text, needsTLS)
 		if err != nil {
 			return nil, err
 		}
@@ -150,13 +164,17 @@ func (c Config) endpoints() ([]*url.URL, error) {
 }
 
 // parseEndpoint reads http://host:port/path. Like the command line it also takes host:port, host and :port.
-func parseEndpoint(text string) (*url.URL, error) {
+func parseEndpoint(text string, needsTLS bool) (*url.URL, error) {
 	hasScheme := strings.Contains(text, "://")
 	if !hasScheme {
 		if strings.HasPrefix(text, ":") {
 			text = "127.0.0.1" + text
 		}
-		text = "http://" + text
+		scheme := "http://"
+		if needsTLS {
+			scheme = "https://"
+		}
+		text = scheme + text
 	}
 	endpoint, err := url.Parse(text)
 	if err != nil {
@@ -168,6 +186,9 @@ func parseEndpoint(text string) (*url.URL, error) {
 	}
 	if endpoint.Scheme != "http" && endpoint.Scheme != "https" || endpoint.Hostname() == "" {
 		return nil, fmt.Errorf("bucksaw: the endpoint %q is not http://host:port or https://host:port", endpoint.Redacted())
+	}
+	if needsTLS && endpoint.Scheme != "https" {
+		return nil, fmt.Errorf("bucksaw: CAFile, CertificateFile and KeyFile are for https, and the endpoint is %q", endpoint.Redacted())
 	}
 	if endpoint.RawQuery != "" || endpoint.Fragment != "" {
 		return nil, fmt.Errorf("bucksaw: the endpoint %q has parameters", endpoint.Redacted())

@@ -14,7 +14,7 @@ func TestEndpoints(t *testing.T) {
 		{"localhost:7650,:7651", "http://localhost:7650 http://127.0.0.1:7651"}, {"http://[::1]:5", "http://[::1]:5"},
 	} {
 		t.Setenv(addressVariable, c.environment)
-		endpoints, err := Config{}.endpoints()
+		endpoints, err := Config{}.endpoints(false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,7 +26,7 @@ func TestEndpoints(t *testing.T) {
 			t.Errorf("%q: got %s", c.environment, got)
 		}
 	}
-	endpoints, err := Config{Endpoints: []string{"http://set:1"}}.endpoints()
+	endpoints, err := Config{Endpoints: []string{"http://set:1"}}.endpoints(false)
 	if err != nil || len(endpoints) != 1 || endpoints[0].Host != "set:1" {
 		t.Errorf("got %v, %v", endpoints, err)
 	}

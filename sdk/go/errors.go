@@ -31,12 +31,13 @@ const (
 	KindRefused  Kind = "refused"   // A node refused a batch.
 	KindRejected Kind = "rejected"  // A node accepted a batch without these records.
 	KindRetry    Kind = "retry"     // An attempt to send a batch failed; the batch is sent again.
+	KindDenied   Kind = "denied"    // A node refused the token of an attempt, or the lack of one; the batch is sent again.
 )
 
 // Error is a failure in the background.
 type Error struct {
 	Kind Kind
-	// Records is the number of records that are lost, or with KindRetry, those of the failed attempts.
+	// Records is the number of records that are lost, or with KindRetry and KindDenied those of the failed attempts.
 	Records int64
 	// Err is the newest cause.
 	Err error
@@ -52,6 +53,8 @@ func (e *Error) Error() string {
 	switch e.Kind {
 	case KindRetry:
 		return "bucksaw: sending " + records + " failed, and is repeated: " + cause
+	case KindDenied:
+		return "bucksaw: the node denies access, and sending " + records + " is repeated: " + cause
 	case KindRejected:
 		return "bucksaw: the node rejected " + records + ": " + cause
 	default:

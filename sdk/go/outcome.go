@@ -17,6 +17,7 @@ const (
 	retry result = iota
 	acknowledged
 	refused
+	denied // As retry: the node may accept another token, or this one later.
 )
 
 // outcome is the result of one attempt to send a batch.
@@ -38,6 +39,8 @@ func outcomeOf(status int, header http.Header, body []byte) outcome {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway,
 		http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return outcome{result: retry, retryAfter: retryAfter(header), err: statusError(status, body)}
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return outcome{result: denied, retryAfter: retryAfter(header), err: statusError(status, body)}
 	default:
 		return outcome{result: refused, err: statusError(status, body)}
 	}

@@ -198,16 +198,15 @@ func (c *Client) getFrom(ctx context.Context, address string) (*http.Response, e
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("User-Agent", userAgent)
 	request.Header.Set("Accept", "application/x-ndjson")
-	response, err := c.http.Do(request)
+	response, err := c.requests.do(request)
 	if err != nil {
-		return nil, fmt.Errorf("bucksaw: %w", err)
+		return nil, fmt.Errorf("bucksaw: %w", c.requests.withProblems(err))
 	}
 	if response.StatusCode == http.StatusOK {
 		return response, nil
 	}
 	defer response.Body.Close()
 	content, _ := io.ReadAll(io.LimitReader(response.Body, errorBytesMax)) // The status suffices.
-	return nil, fmt.Errorf("bucksaw: %w", statusError(response.StatusCode, content))
+	return nil, fmt.Errorf("bucksaw: %w", c.requests.withProblems(statusError(response.StatusCode, content)))
 }

@@ -17,7 +17,7 @@ import (
 type sender struct {
 	buffer      *buffer
 	reports     *reporter
-	client      *http.Client
+	requests    *requester
 	urls        []string
 	requestTime time.Duration
 	now         func() time.Time
@@ -83,7 +83,12 @@ func (s *sender) deliver(ctx context.Context, batch *batch) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.reports.add(KindRetry, batch.records, judged.err)
+		kind := KindRetry
+		if judged.result == denied {
+			kind = KindDenied
+			s.buffer.denied()
+		}
+		s.reports.add(kind, batch.records, s.requests.withProblems(judged.err))
 		s.endpoint = (s.endpoint + 1) % len(s.urls)
 		failures++
 		if s.isClosing() {
@@ -207,13 +212,12 @@ func (s *sender) attempt(ctx context.Context, batch *batch, body *body) outcome 
 	request.Body = body.reader()
 	request.GetBody = func() (io.ReadCloser, error) { return body.reader(), nil }
 	request.ContentLength = int64(len(body.content))
-	request.Header.Set("User-Agent", userAgent)
 	request.Header.Set("Content-Type", "application/x-ndjson")
 	request.Header.Set("Idempotency-Key", batch.key)
 	if body.isGzip {
 		request.Header.Set("Content-Encoding", "gzip")
 	}
-	response, err := s.client.Do(request)
+	response, err := s.requests.do(request)
 	if err != nil {
 		return failedAttempt(err)
 	}

@@ -309,7 +309,7 @@ func TestEndpointsRotate(t *testing.T) {
 }
 
 func TestRefusedBatchIsDropped(t *testing.T) {
-	for _, status := range []int{204, 301, 307, 400, 401, 404, 413, 415, 422, 501} {
+	for _, status := range []int{204, 301, 307, 400, 402, 404, 413, 415, 422, 501} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			t.Parallel()
 			s := newStub(t, func(n int, w http.ResponseWriter, _ *http.Request) {

@@ -7,6 +7,7 @@ type Stats struct {
 	Acknowledged int64 // Records that a node stored.
 	Rejected     int64 // Records that a node did not store, of batches that it accepted.
 	Retries      int64 // Attempts to send a batch but the first.
+	Denied       int64 // Attempts that a node refused with 401 or 403: the client has no token, or one that does not suffice.
 	Dropped      Dropped
 	// Records that are not acknowledged yet, and the bytes of their lines.
 	BufferedRecords int64

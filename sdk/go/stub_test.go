@@ -7,10 +7,17 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"sync"
 	"testing"
 	"time"
 )
+
+// TestMain runs the tests without the token of whoever runs them.
+func TestMain(m *testing.M) {
+	_ = os.Unsetenv(tokenVariable)
+	os.Exit(m.Run())
+}
 
 // stub is a server that answers as a test says, and notes the batches that it gets.
 type stub struct {
@@ -22,18 +29,20 @@ type stub struct {
 }
 
 type stubRequest struct {
-	key, encoding, contentType, query, userAgent string
-	body                                         string // After decompression.
+	key, encoding, contentType, query, userAgent, authorization string
+	body                                                        string // After decompression.
 }
 
 func newStub(t *testing.T, answer func(attempt int, w http.ResponseWriter, r *http.Request)) *stub {
 	t.Helper()
 	s := &stub{answer: answer}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.answer(s.note(t, r), w, r)
-	}))
+	s.Server = httptest.NewServer(s.handler(t))
 	t.Cleanup(s.Close)
 	return s
+}
+
+func (s *stub) handler(t *testing.T) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.answer(s.note(t, r), w, r) })
 }
 
 // note reads a request, and returns its number from 1.
@@ -56,7 +65,7 @@ func (s *stub) note(t *testing.T, r *http.Request) int {
 	defer s.mutex.Unlock()
 	s.requests = append(s.requests, stubRequest{
 		key: r.Header.Get("Idempotency-Key"), encoding: r.Header.Get("Content-Encoding"),
-		contentType: r.Header.Get("Content-Type"), query: r.URL.RawQuery, userAgent: r.UserAgent(), body: string(body),
+		contentType: r.Header.Get("Content-Type"), query: r.URL.RawQuery, userAgent: r.UserAgent(), authorization: r.Header.Get("Authorization"), body: string(body),
 	})
 	return len(s.requests)
 }

@@ -194,7 +194,7 @@ func TestVectorsOfOutcomes(t *testing.T) {
 		RetryAfterSeconds int64 `json:"retry_after_seconds"`
 		Error             string
 	}
-	results := map[string]result{"acknowledged": acknowledged, "retry": retry, "refused": refused}
+	results := map[string]result{"acknowledged": acknowledged, "retry": retry, "refused": refused, "denied": denied}
 	for _, v := range readVectors[[]vector](t, "outcomes.json") {
 		header := http.Header{}
 		for name, value := range v.Headers {

@@ -1,5 +1,6 @@
 // The client: logs records, and reads them back.
 
+import { Credentials } from "./credentials.js";
 import { Failures } from "./failures.js";
 import { Connections } from "./http.js";
 import {
@@ -13,6 +14,7 @@ import {
 import { encodeRecord, type LogRecord } from "./record.js";
 import { Sender, type Stats } from "./sender.js";
 import { type ClientSettings, resolveSettings } from "./settings.js";
+import { Certificates } from "./tls.js";
 
 /**
  * Sends records to Bucksaw, and reads them back.
@@ -23,11 +25,14 @@ import { type ClientSettings, resolveSettings } from "./settings.js";
 export class Client {
   readonly #sender: Sender;
   readonly #reader: Reader;
-  readonly #connections = new Connections();
+  readonly #connections: Connections;
 
   /** Throws a TypeError or RangeError if a setting is not valid. */
   constructor(settings: ClientSettings = {}) {
     const resolved = resolveSettings(settings);
+    const credentials = new Credentials(settings);
+    if (settings.insecureToken !== true) credentials.checkSecrecy(resolved.endpoints);
+    this.#connections = new Connections(credentials, new Certificates(settings));
     this.#sender = new Sender(resolved, this.#connections, new Failures(resolved.onError));
     this.#reader = new Reader(resolved.endpoints, this.#connections);
   }

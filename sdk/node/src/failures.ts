@@ -3,8 +3,8 @@
 import { writeSync } from "node:fs";
 import { cleanText } from "./outcome.js";
 
-/** What has failed. All but `retry` and `rejected` name the reason for which records were dropped. */
-export type FailureKind = "retry" | "rejected" | "full" | "refused" | "too_old" | "too_large" | "closed";
+/** What has failed. All but `retry`, `denied` and `rejected` name the reason for which records were dropped. */
+export type FailureKind = "retry" | "denied" | "rejected" | "full" | "refused" | "too_old" | "too_large" | "closed";
 
 /** A failure, or several of one kind within a second. */
 export interface Failure {
@@ -31,6 +31,11 @@ interface Pending {
   timer: NodeJS.Timeout | undefined;
 }
 
+/** The records of such a failure are not lost, but sent again. */
+function isRetried(kind: FailureKind): boolean {
+  return kind === "retry" || kind === "denied";
+}
+
 /** Adds up failures by kind, and reports the first at once and the rest at intervals. */
 export class Failures {
   readonly #handler: FailureHandler;
@@ -48,7 +53,7 @@ export class Failures {
     const pending = this.#kinds.get(kind);
     if (pending !== undefined) {
       // Records that wait for a retry are the same ones each time.
-      pending.records = kind === "retry" ? records : pending.records + records;
+      pending.records = isRetried(kind) ? records : pending.records + records;
       pending.message = message;
       return;
     }
@@ -63,7 +68,7 @@ export class Failures {
   flush(): void {
     // A copy, because a handler may cause failures.
     for (const [kind, pending] of [...this.#kinds]) {
-      if (pending.message !== "" && kind !== "retry") this.#deliver(kind, pending);
+      if (pending.message !== "" && !isRetried(kind)) this.#deliver(kind, pending);
     }
   }
 

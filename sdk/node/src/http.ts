@@ -2,8 +2,11 @@
 
 import * as http from "node:http";
 import * as https from "node:https";
+import type { SecureContext } from "node:tls";
 import { ByteCollector } from "./bytes.js";
+import type { Credentials } from "./credentials.js";
 import type { Endpoint } from "./settings.js";
+import { type Certificates, tlsSentence } from "./tls.js";
 
 /** Longest body of an answer that is not a stream, in bytes. */
 export const BODY_BYTES_MAX = 1 << 20;
@@ -34,20 +37,34 @@ export interface Answer {
 
 /** The connections of a client. */
 export class Connections {
+  readonly #credentials: Credentials;
+  readonly #certificates: Certificates;
   readonly #http = new http.Agent(AGENT);
-  #https: https.Agent | undefined;
+  #https: { agent: https.Agent; context: SecureContext } | undefined;
+
+  constructor(credentials: Credentials, certificates: Certificates) {
+    this.#credentials = credentials;
+    this.#certificates = certificates;
+  }
+
+  /** What is wrong with changed files, for the end of a report: it may be the cause. */
+  problems(): string {
+    const found = [this.#credentials.problem, this.#certificates.problem].filter((problem) => problem !== undefined);
+    return found.length === 0 ? "" : ` (a changed file cannot be used: ${found.join("; ")})`;
+  }
 
   /** Closes all connections. Requests that run fail. */
   close(): void {
     this.#http.destroy();
-    this.#https?.destroy();
+    this.#https?.agent.destroy();
   }
 
   /** Sends a request and its body. */
   start(request: Request): http.ClientRequest {
     const { method, endpoint, body } = request;
     const headers: http.OutgoingHttpHeaders = { "user-agent": USER_AGENT, ...request.headers };
-    if (endpoint.authorization !== undefined) headers.authorization = endpoint.authorization;
+    const authorization = endpoint.authorization ?? this.#credentials.authorization();
+    if (authorization !== undefined) headers.authorization = authorization;
     if (body !== undefined) headers["content-length"] = body.length;
     const started = request.url.startsWith("https:")
       ? https.request(request.url, { method, headers, agent: this.#secure(), signal: request.signal })
@@ -56,9 +73,15 @@ export class Connections {
     return started;
   }
 
+  /** Connections with the current certificates. Those with previous ones end when they are unused. */
   #secure(): https.Agent {
-    this.#https ??= new https.Agent(AGENT);
-    return this.#https;
+    const context = this.#certificates.context();
+    if (this.#https?.context !== context) {
+      // Explicit, because the environment variable NODE_TLS_REJECT_UNAUTHORIZED changes the default.
+      const agent = new https.Agent({ ...AGENT, secureContext: context, rejectUnauthorized: true });
+      this.#https = { agent, context };
+    }
+    return this.#https.agent;
   }
 
   /**
@@ -97,8 +120,11 @@ export function describeFailure(error: unknown): string {
   // Several addresses of one host were tried.
   const first: unknown = error instanceof AggregateError ? (error.errors[0] ?? error) : error;
   if (!(first instanceof Error)) return String(first);
-  if ("code" in first && first.code === "ECONNRESET") return INCOMPLETE;
-  return first.message !== "" ? first.message : first.name;
+  const code = "code" in first ? first.code : undefined;
+  if (code === "ECONNRESET") return INCOMPLETE;
+  const message = first.message !== "" ? first.message : first.name;
+  const sentence = tlsSentence(code);
+  return sentence === undefined ? message : `${sentence}: ${message}`;
 }
 
 /** Passes on the body of a complete answer, or an empty text for one that is longer than `BODY_BYTES_MAX`. */

@@ -10,6 +10,8 @@ const RETRY_STATUSES: ReadonlySet<number> = new Set([408, 429, 500, 502, 503, 50
 export type Outcome =
   | { kind: "acknowledged"; accepted: number; rejected: number; error: string | undefined }
   | { kind: "retry"; retryAfterSeconds: number; error: string }
+  /** As a retry: the node may accept another token, or this one later. */
+  | { kind: "denied"; retryAfterSeconds: number; error: string }
   | { kind: "refused"; error: string };
 
 /** The outcome of a complete answer. */
@@ -24,8 +26,9 @@ export function outcomeOf(status: number, retryAfter: string | undefined, body: 
     return { kind: "retry", retryAfterSeconds: 0, error: "the answer with status 200 is not one of a node" };
   }
   const error = typeof parsed?.error === "string" ? cleanText(parsed.error) : `status ${status}`;
-  if (!RETRY_STATUSES.has(status)) return { kind: "refused", error };
-  return { kind: "retry", retryAfterSeconds: retryAfterSeconds(retryAfter), error };
+  const denied = status === 401 || status === 403;
+  if (!denied && !RETRY_STATUSES.has(status)) return { kind: "refused", error };
+  return { kind: denied ? "denied" : "retry", retryAfterSeconds: retryAfterSeconds(retryAfter), error };
 }
 
 function isCount(value: unknown): value is number {

@@ -426,7 +426,7 @@ export class Reader {
       } catch (error) {
         signal.throwIfAborted();
         if (error instanceof ReadError && error.code === "refused") throw error;
-        const reason = watch.expired?.message ?? describeFailure(error);
+        const reason = watch.expired?.message ?? `${describeFailure(error)}${this.#connections.problems()}`;
         const status = error instanceof ReadError && error.status !== undefined ? { status: error.status } : {};
         failure = new ReadError("unavailable", `${endpoint.base}: ${reason}`, status);
         watch.expired = undefined;
@@ -462,7 +462,8 @@ export class Reader {
     const text = await watch.during(request, errorText(response));
     request.destroy();
     const error = parseObject(text)?.error;
-    const message = typeof error === "string" ? cleanText(error) : `status ${status}`;
+    const reason = typeof error === "string" ? cleanText(error) : `status ${status}`;
+    const message = status === 401 || status === 403 ? `${reason}${this.#connections.problems()}` : reason;
     throw new ReadError(status >= 500 || status === 429 || status === 408 ? "unavailable" : "refused", message, {
       status,
     });

@@ -10,7 +10,7 @@ import { type Outcome, outcomeOf, pauseMs } from "./outcome.js";
 import { reasonOf } from "./record.js";
 import { ingestUrl, type ResolvedSettings, TIMER_MS_MAX } from "./settings.js";
 
-/** Numbers of records by what became of them. `logged` is the sum of all but `retries` and `bufferedBytes`. */
+/** Numbers of records by what became of them. `logged` is the sum of all but `retries`, `denied` and `bufferedBytes`. */
 export interface Stats {
   /** Records given to the client. */
   logged: number;
@@ -20,6 +20,8 @@ export interface Stats {
   rejected: number;
   /** Attempts to send a batch again. */
   retries: number;
+  /** Attempts that a node refused with 401 or 403: the client has no token, or one that does not suffice. */
+  denied: number;
   dropped: {
     /** Did not fit into the buffer. */
     full: number;
@@ -94,6 +96,7 @@ export class Sender implements Unsent {
     acknowledged: 0,
     rejected: 0,
     retries: 0,
+    denied: 0,
     dropped: { full: 0, refused: 0, tooOld: 0, tooLarge: 0, closed: 0 },
     bufferedRecords: 0,
     bufferedBytes: 0,
@@ -366,7 +369,8 @@ export class Sender implements Unsent {
       if (batch.settled) return;
       if (outcome.kind === "acknowledged") return this.#acknowledge(batch, outcome);
       if (outcome.kind === "refused") return this.#drop(batch, "refused", outcome.error);
-      this.#failures.report("retry", batch.records, outcome.error);
+      if (outcome.kind === "denied") this.#stats.denied += 1;
+      this.#failures.report(outcome.kind, batch.records, `${outcome.error}${this.#connections.problems()}`);
       this.#endpoint = (this.#endpoint + 1) % this.#settings.endpoints.length;
       // At the end the time is short, so the pauses begin anew with the shortest one.
       failures = this.#ending && !wasEnding ? 1 : failures + 1;

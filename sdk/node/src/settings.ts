@@ -35,6 +35,21 @@ export interface ClientSettings {
   requestTimeMs?: number | undefined;
   /** How long `close` and the end of the process wait for records to be acknowledged; by default 5,000. */
   closeTimeMs?: number | undefined;
+  /** Sent with each request. By default the token of the environment variable `BUCKSAW_TOKEN`. */
+  token?: string | undefined;
+  /** A file with the token, read before each request. */
+  tokenFile?: string | undefined;
+  /**
+   * The CAs that are trusted, in PEM format; by default those of Node.js. This and the two files below are read again when they
+   * change, and make an endpoint without a scheme one with https.
+   */
+  caFile?: string | undefined;
+  /** The certificate of the client, followed by those of intermediate CAs, in PEM format. */
+  certificateFile?: string | undefined;
+  /** The private key of the certificate, in PEM format, without a passphrase. */
+  keyFile?: string | undefined;
+  /** Allows a token, or a password of an endpoint, over plain http to other machines. */
+  insecureToken?: boolean | undefined;
   /** Gets failures; without it they are written to standard error. See {@link Failure}. */
   onError?: FailureHandler | undefined;
 }
@@ -77,7 +92,7 @@ export const BUFFER_BYTES = 32 << 20;
 /** Port of an endpoint without a scheme and a port. */
 const DEFAULT_PORT = "7650";
 const HAS_PORT = /^(?:[^/@]*@)?(?:\[[^\]]*\]|[^:/]*):\d/;
-const DEFAULT_ENDPOINT = "http://127.0.0.1:7650";
+const DEFAULT_ENDPOINT = "127.0.0.1:7650";
 /** Limits of a node. */
 const LABELS_MAX = 64;
 const LABEL_NAME_BYTES_MAX = 128;
@@ -97,6 +112,12 @@ const NAMES: Readonly<Record<keyof Required<ClientSettings>, true>> = {
   blockTimeMs: true,
   requestTimeMs: true,
   closeTimeMs: true,
+  token: true,
+  tokenFile: true,
+  caFile: true,
+  certificateFile: true,
+  keyFile: true,
+  insecureToken: true,
   onError: true,
 };
 
@@ -114,8 +135,15 @@ export function resolveSettings(settings: ClientSettings = {}): ResolvedSettings
   if (settings.onError !== undefined && typeof settings.onError !== "function") {
     throw new TypeError("onError: expected a function");
   }
+  for (const name of ["token", "tokenFile", "caFile", "certificateFile", "keyFile"] as const) {
+    const value: unknown = settings[name];
+    if (value !== undefined && typeof value !== "string") throw new TypeError(`${name}: expected a text`);
+  }
+  if (settings.insecureToken !== undefined && typeof settings.insecureToken !== "boolean") {
+    throw new TypeError("insecureToken: expected true or false");
+  }
   return {
-    endpoints: resolveEndpoints(settings.endpoints),
+    endpoints: resolveEndpoints(settings),
     labels: resolveLabels(settings.labels ?? {}),
     durability: oneOf("durability", settings.durability, ["durable", "fast", "bulk"]),
     batchBytes: whole("batchBytes", settings.batchBytes, 512 << 10, 1, BATCH_BYTES_MAX),
@@ -145,7 +173,9 @@ function whole(name: string, value: number | undefined, otherwise: number, min: 
   return value;
 }
 
-function resolveEndpoints(endpoints: ClientSettings["endpoints"]): Endpoint[] {
+function resolveEndpoints(settings: ClientSettings): Endpoint[] {
+  const { endpoints, caFile, certificateFile } = settings;
+  const scheme = caFile === undefined && certificateFile === undefined ? "http" : "https";
   const given = endpoints ?? process.env.BUCKSAW_ADDR ?? "";
   const texts = typeof given === "string" ? given.split(",") : [...given];
   const resolved = texts.map((text) => text.trim()).filter((text) => text !== "");
@@ -153,15 +183,18 @@ function resolveEndpoints(endpoints: ClientSettings["endpoints"]): Endpoint[] {
     if (endpoints !== undefined) throw new TypeError("endpoints: expected at least one");
     resolved.push(DEFAULT_ENDPOINT);
   }
-  return resolved.map(resolveEndpoint);
+  return resolved.map((text) => resolveEndpoint(text, scheme));
 }
 
-/** An endpoint of a text: `http://10.0.0.1:7650`, `localhost:7650`, `localhost`, and `:7650` for this machine. */
-export function resolveEndpoint(text: string): Endpoint {
+/**
+ * An endpoint of a text: `http://10.0.0.1:7650`, `localhost:7650`, `localhost`, and `:7650` for this machine. The scheme is that of
+ * a text without one, and with `https` none may be plain.
+ */
+function resolveEndpoint(text: string, scheme: "http" | "https"): Endpoint {
   let url: URL;
   let user: string;
   try {
-    url = new URL(text.includes("://") ? text : `http://${text.startsWith(":") ? "127.0.0.1" : ""}${text}`);
+    url = new URL(text.includes("://") ? text : `${scheme}://${text.startsWith(":") ? "127.0.0.1" : ""}${text}`);
     // The port is empty also if it is that of the scheme.
     if (!text.includes("://") && url.port === "" && !HAS_PORT.test(text)) url.port = DEFAULT_PORT;
     user = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
@@ -170,6 +203,9 @@ export function resolveEndpoint(text: string): Endpoint {
     throw new TypeError("endpoints: expected URLs such as http://127.0.0.1:7650");
   }
   if (url.protocol !== "http:" && url.protocol !== "https:") throw new TypeError("endpoints: expected http or https");
+  if (scheme === "https" && url.protocol !== "https:") {
+    throw new TypeError("endpoints: caFile, certificateFile and keyFile are for https");
+  }
   if (url.search !== "" || url.hash !== "") throw new TypeError("endpoints: expected no query and no fragment");
   return {
     base: `${url.protocol}//${url.host}${url.pathname.replace(/\/+$/, "")}`,

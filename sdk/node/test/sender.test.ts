@@ -2,12 +2,14 @@
 
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
+import { Credentials } from "../dist/esm/credentials.js";
 import { Failures } from "../dist/esm/failures.js";
 import { Connections } from "../dist/esm/http.js";
 import { Client, type ClientSettings, type Failure } from "../dist/esm/index.js";
 import { encodeRecord } from "../dist/esm/record.js";
 import { Sender } from "../dist/esm/sender.js";
 import { resolveSettings } from "../dist/esm/settings.js";
+import { Certificates } from "../dist/esm/tls.js";
 import { accept, answer, endless, hang, isConsistent, type Reply, reset, Stub, truncate, until } from "./support.js";
 
 async function setUp(context: TestContext, script: Reply[] = [], settings: ClientSettings = {}) {
@@ -222,7 +224,7 @@ test("closing ends the pauses that a node asks for", async (context) => {
 
 test("closing sends at once, instead of at the end of a pause", async (context) => {
   const { stub, client, failures } = await setUp(context, [answer(503, "")]);
-  const connections = new Connections();
+  const connections = new Connections(new Credentials({}), new Certificates({}));
   context.after(() => connections.close());
   // A pause of days.
   const environment = { now: Date.now, random: () => 1e7 };
@@ -240,7 +242,7 @@ test("a batch is dropped when its key is six days old", async (context) => {
   const { stub } = await setUp(context, [answer(503, "")]);
   const settings = resolveSettings({ endpoints: stub.endpoint });
   const failures: Failure[] = [];
-  const connections = new Connections();
+  const connections = new Connections(new Credentials({}), new Certificates({}));
   context.after(() => connections.close());
   let now = Date.now();
   const environment = {

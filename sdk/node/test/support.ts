@@ -9,6 +9,7 @@ import {
   type Server,
   type ServerResponse,
 } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import { createServer as createSocketServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -16,6 +17,9 @@ import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
 import type { Level, Stats } from "../dist/esm/index.js";
+
+// Tests must not send the token of whoever runs them.
+delete process.env.BUCKSAW_TOKEN;
 
 /** The directory of this package. */
 export const PACKAGE = resolve(dirname(fileURLToPath(import.meta.url)), "..");
@@ -55,13 +59,29 @@ export class Stub {
   script: Reply[] = [];
   readonly #server: Server;
 
-  private constructor(server: Server) {
+  readonly #scheme: string;
+
+  private constructor(server: Server, scheme: string) {
     this.#server = server;
+    this.#scheme = scheme;
   }
 
-  static async start(...script: Reply[]): Promise<Stub> {
-    const server = createServer();
-    const stub = new Stub(server);
+  static start(...script: Reply[]): Promise<Stub> {
+    return Stub.#listen(createServer(), "http", script);
+  }
+
+  /** A server that speaks TLS. With a CA of clients it demands a certificate of each. */
+  static startTls(files: { certificate: string; key: string }, clientCa?: string): Promise<Stub> {
+    const options = {
+      cert: readFileSync(files.certificate),
+      key: readFileSync(files.key),
+      ...(clientCa === undefined ? {} : { ca: readFileSync(clientCa), requestCert: true }),
+    };
+    return Stub.#listen(createTlsServer(options), "https", []);
+  }
+
+  static async #listen(server: Server, scheme: string, script: Reply[]): Promise<Stub> {
+    const stub = new Stub(server, scheme);
     stub.script = script;
     server.on("connection", (socket) => {
       stub.sockets.add(socket);
@@ -73,7 +93,7 @@ export class Stub {
   }
 
   get endpoint(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    return `${this.#scheme}://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
   async close(): Promise<void> {

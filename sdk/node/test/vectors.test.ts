@@ -106,8 +106,9 @@ test("vectors of outcomes", async (suite) => {
       assert.equal(outcome.kind, vector.outcome);
       if (outcome.kind === "acknowledged") {
         assert.deepEqual([outcome.accepted, outcome.rejected], [vector.accepted, vector.rejected]);
-      } else if (outcome.kind === "retry") {
+      } else if (outcome.kind === "retry" || outcome.kind === "denied") {
         assert.equal(outcome.retryAfterSeconds, vector.retry_after_seconds);
+        if (vector.error !== undefined) assert.equal(outcome.error, vector.error);
       } else {
         assert.equal(outcome.error, vector.error);
       }

@@ -38,3 +38,4 @@ def _no_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test that forgets an endpoint must not reach a node of the user."""
     assert "PYTEST_CURRENT_TEST" in os.environ
     monkeypatch.setenv("BUCKSAW_ADDR", "http://127.0.0.1:1")
+    monkeypatch.delenv("BUCKSAW_TOKEN", raising=False)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bucksaw import Client
+from bucksaw import Client, _records
 from bucksaw._records import DEPTH_MAX, LINE_BYTES_MAX, VALUES_MAX, encode
 from tests.node import Node
 from tests.stub import TIMEOUT, Stub
@@ -252,3 +252,20 @@ def test_the_node_stores_all_of_them(node: Node) -> None:
             lines = [record.text for record in answer if not record.cut]
     assert len(lines) == stats.logged
     assert "two\nlines" in lines
+
+
+def test_known_names_change_nothing() -> None:
+    """The encoder keeps names that it has seen. Reserved ones depend on the record, and there is a limit."""
+    for _ in range(2):
+        for level, name in (("info", "level_"), (None, "level")):
+            decoded = json.loads(encode(0, "m", level, [("level", 1), ("a", 1), ("a", {"b": 2}), ("a", 3)]))
+            assert decoded == {
+                "time": "1970-01-01T00:00:00.000000000Z",
+                "message": "m",
+                "a": 3,
+                **({"level": "info"} if level else {}),
+                name: 1,
+            }
+    for number in range(2 * _records._STARTS_MAX):
+        assert json.loads(encode(0, "m", None, [(f'"{number}', None)]))[f'"{number}'] is None
+    assert len(_records._starts) <= _records._STARTS_MAX

@@ -10,7 +10,7 @@ import pytest
 from bucksaw._decoder import AnswerStats, Item, Record, decode
 from bucksaw._keys import make_key
 from bucksaw._levels import level_of_number
-from bucksaw._outcomes import Acknowledged, Refused, Retry, outcome, pause
+from bucksaw._outcomes import Acknowledged, Denied, Refused, Retry, outcome, pause
 from bucksaw._records import LINE_BYTES_MAX, encode
 from bucksaw._settings import Settings, parse_endpoints, parse_labels
 from bucksaw.errors import IncompleteAnswerError, InvalidAnswerError
@@ -67,7 +67,6 @@ def test_request(vector: dict[str, Any]) -> None:
         block_time=1,
         request_time=1,
         close_time=1,
-        ssl_context=None,
     )
     (endpoint,) = settings.endpoints
     url = str(endpoint).removesuffix(endpoint.path) + settings.ingest_target(endpoint)
@@ -89,6 +88,8 @@ def test_outcome(vector: dict[str, Any]) -> None:
         case "retry":
             assert isinstance(result, Retry)
             assert result.retry_after == vector["retry_after_seconds"]
+        case "denied":
+            assert result == Denied(vector["error"], vector["retry_after_seconds"])
         case "refused":
             assert result == Refused(vector["error"])
         case other:

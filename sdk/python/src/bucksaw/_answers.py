@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator, Generator, Iterator
 from types import TracebackType
 from typing import Final, Generic, TypeVar
 
-from bucksaw._connection import ANSWER_BYTES_MAX, Connection, read_parts
+from bucksaw._connection import ANSWER_BYTES_MAX, Access, Connection, read_parts
 from bucksaw._decoder import AnswerStats, Item, Notice, Record, decode, parse_object, parse_stats
 from bucksaw._outcomes import RETRY_STATUSES, error_of
 from bucksaw._settings import Settings, quote
+from bucksaw._tls import describe_failure
 from bucksaw.errors import (
     Error,
     IncompleteAnswerError,
@@ -35,8 +36,9 @@ StreamT = TypeVar("StreamT", bound="_Stream[Record] | _Stream[Record | Notice]")
 
 
 class _Stream(Generic[ItemT]):
-    def __init__(self, settings: Settings, target: str, timeout: float, idle: float | None) -> None:
+    def __init__(self, settings: Settings, access: Access, target: str, timeout: float, idle: float | None) -> None:
         self._settings = settings
+        self._access = access
         self._target = target
         self._timeout = timeout
         self._idle = idle
@@ -97,7 +99,7 @@ class _Stream(Generic[ItemT]):
 
     def _read(self) -> Generator[list[ItemT], None, None]:
         try:
-            connection, response = _open(self, self._settings, self._target, self._timeout)
+            connection, response = _open(self, self._settings, self._access, self._target, self._timeout)
             with contextlib.closing(connection), response:
                 connection.limit(None, self._idle)
                 for items in decode(read_parts(response)):
@@ -106,7 +108,7 @@ class _Stream(Generic[ItemT]):
             self._end()
         except BROKEN as error:
             if not self._closed:
-                raise IncompleteAnswerError(f"the answer broke off: {_reason(error)}") from error
+                raise IncompleteAnswerError(f"the answer broke off: {describe_failure(error)}") from error
         except Error:
             if not self._closed:
                 raise
@@ -129,8 +131,8 @@ class Answer(_Stream[Record]):
     IncompleteAnswerError, InvalidAnswerError and PartialAnswerError after the last one.
     """
 
-    def __init__(self, settings: Settings, target: str, timeout: float, allow_partial: bool) -> None:
-        super().__init__(settings, target, timeout, timeout)
+    def __init__(self, settings: Settings, access: Access, target: str, timeout: float, allow_partial: bool) -> None:
+        super().__init__(settings, access, target, timeout, timeout)
         self._allow_partial = allow_partial
         #: Statistics, `None` before the last record was read.
         self.stats: AnswerStats | None = None
@@ -151,9 +153,9 @@ class Tail(_Stream[Record | Notice]):
     It has no end of its own: if the node ends it, reading raises IncompleteAnswerError.
     """
 
-    def __init__(self, settings: Settings, target: str, timeout: float) -> None:
+    def __init__(self, settings: Settings, access: Access, target: str, timeout: float) -> None:
         # No time without data is too long.
-        super().__init__(settings, target, timeout, None)
+        super().__init__(settings, access, target, timeout, None)
 
     def _accept(self, items: list[Item]) -> list[Record | Notice]:
         return [item for item in items if isinstance(item, (Record, Notice))]
@@ -162,14 +164,14 @@ class Tail(_Stream[Record | Notice]):
         raise InvalidAnswerError("a tail has no statistics")
 
 
-def fetch_count(settings: Settings, target: str, timeout: float, allow_partial: bool) -> int:
+def fetch_count(settings: Settings, access: Access, target: str, timeout: float, allow_partial: bool) -> int:
     """Returns the count of an answer."""
-    connection, response = _open(None, settings, target, timeout)
+    connection, response = _open(None, settings, access, target, timeout)
     with contextlib.closing(connection), response:
         try:
             body = b"".join(read_parts(response, ANSWER_BYTES_MAX))
         except BROKEN as error:
-            raise IncompleteAnswerError(f"the answer broke off: {_reason(error)}") from error
+            raise IncompleteAnswerError(f"the answer broke off: {describe_failure(error)}") from error
     answer = parse_object(body)
     count, stats = answer.get("count"), parse_stats(answer.get("stats"))
     if type(count) is not int:
@@ -192,20 +194,24 @@ def _time_text(time: Time | None) -> str | None:
 
 
 def _open(
-    stream: "_Stream[Record] | _Stream[Record | Notice] | None", settings: Settings, target: str, timeout: float
+    stream: "_Stream[Record] | _Stream[Record | Notice] | None",
+    settings: Settings,
+    access: Access,
+    target: str,
+    timeout: float,
 ) -> tuple[Connection, http.client.HTTPResponse]:
     """Sends a request to the first endpoint that answers it."""
     failures = []
     refused = None
     for endpoint in settings.endpoints:
-        connection = Connection(endpoint, settings.ssl_context)
+        connection = Connection(endpoint, access)
         connection.limit(timeout, None)
         if stream is not None:
             stream._connection = connection
             if stream._closed:
                 connection.abort()
         try:
-            connection.request("GET", endpoint.path + target, headers={"Accept": "application/x-ndjson"})
+            connection.ask("GET", endpoint.path + target, None, {"Accept": "application/x-ndjson"})
             response = connection.getresponse()
             if response.status == 200:
                 return connection, response
@@ -213,18 +219,14 @@ def _open(
                 body = b"".join(read_parts(response, ANSWER_BYTES_MAX))
         except BROKEN as error:
             connection.close()
-            failures.append(f"{endpoint}: {_reason(error)}")
+            failures.append(f"{endpoint}: {describe_failure(error)}{access.problems()}")
             continue
         except BaseException:
             connection.close()
             raise
         connection.close()
-        refused = RefusedError(response.status, error_of(response.status, body))
+        refused = RefusedError(response.status, error_of(response.status, body) + access.problems())
         if response.status not in RETRY_STATUSES:
             break
         failures.append(f"{endpoint}: {refused}")
     raise refused or UnreachableError("; ".join(failures))
-
-
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

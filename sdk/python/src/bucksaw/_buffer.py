@@ -48,6 +48,8 @@ class Stats:
     rejected: int
     #: Attempts after the first ones.
     retries: int
+    #: Attempts that a node refused with 401 or 403: the client has no token, or one that does not suffice.
+    denied: int
     #: Dropped records by reason: `full`, `refused`, `too_old`, `too_large`, `closed`.
     dropped: dict[str, int]
     #: Records that are not yet acknowledged.
@@ -95,6 +97,7 @@ class Buffer:
         self._acknowledged = 0
         self._rejected = 0
         self._retries = 0
+        self._denied = 0
         self._dropped: Counter[FailureKind] = Counter()
         self._unreported: Counter[FailureKind] = Counter()
         self._next_report = 0.0
@@ -141,6 +144,7 @@ class Buffer:
                 acknowledged=self._acknowledged,
                 rejected=self._rejected,
                 retries=self._retries,
+                denied=self._denied,
                 dropped={reason: self._dropped[reason] for reason in DROP_REASONS},
                 buffered_records=buffered,
                 buffered_bytes=self._buffered_bytes,
@@ -248,6 +252,11 @@ class Buffer:
         """Counts an attempt after the first one."""
         with self._change():
             self._retries += 1
+
+    def count_denied(self) -> None:
+        """Counts an attempt that was refused for its credential."""
+        with self._change():
+            self._denied += 1
 
     def finish(self, batch: Batch, rejected: int = 0, dropped: FailureKind | None = None) -> None:
         """Removes a batch that a node has acknowledged, but for `rejected` records, or that is dropped."""

@@ -12,11 +12,15 @@ from typing import Final
 
 from bucksaw._answers import QUERY_TIME, Answer, Tail, Time, fetch_count, query_parameters
 from bucksaw._buffer import Buffer, Stats
+from bucksaw._connection import Access
+from bucksaw._credentials import Credentials
+from bucksaw._files import FileName
 from bucksaw._levels import LEVEL_OF_NAME
 from bucksaw._records import TooLargeError, encode, error_text
 from bucksaw._reports import Failure, Reporter
 from bucksaw._sender import Sender
 from bucksaw._settings import Durability, Settings, WhenFull, parse_endpoints, parse_labels, quote
+from bucksaw._tls import Tls
 
 #: Seconds that closing waits for the end of the background thread, after it was told to end.
 JOIN_TIME: Final = 1.0
@@ -48,6 +52,12 @@ class Client:
         request_time: float = 30.0,
         close_time: float = 5.0,
         on_error: Callable[[Failure], object] | None = None,
+        token: str | None = None,
+        token_file: FileName | None = None,
+        ca_file: FileName | None = None,
+        certificate_file: FileName | None = None,
+        key_file: FileName | None = None,
+        insecure_token: bool = False,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         """Makes a client.
@@ -55,15 +65,24 @@ class Client:
         `endpoints` are the addresses of nodes, in the order in which they are tried: a list, or a text with
         commas. By default they are those of the environment variable `BUCKSAW_ADDR`, else `http://127.0.0.1:7650`.
         `labels` are those of all records. `on_error` gets failures, usually in the background thread; without
-        it they are written to standard error, at most once a minute for each kind. `ssl_context` is that of all
-        `https` endpoints, by default `ssl.create_default_context()`.
+        it they are written to standard error, at most once a minute for each kind.
+
+        `token` is sent with each request; `token_file` is read before each request. By default the token is that of
+        the environment variable `BUCKSAW_TOKEN`. Over plain `http` it is sent to this machine only, unless
+        `insecure_token` is set. `ca_file` has the CAs of `https` endpoints, by default those of the system;
+        `certificate_file` and `key_file` are the certificate of the client. All are PEM files, and are read again
+        when they change. `ssl_context` takes their place.
 
         Raises ValueError for an invalid setting.
         """
-        parsed = parse_endpoints(endpoints)
-        if ssl_context is None and any(endpoint.tls for endpoint in parsed):
-            # Once: reading the certificates of the system takes a while.
-            ssl_context = ssl.create_default_context()
+        tls = Tls(ssl_context, ca_file, certificate_file, key_file)
+        parsed = parse_endpoints(endpoints, tls.has_files())
+        credentials = Credentials(token, token_file)
+        if not insecure_token:
+            credentials.check_secrecy(parsed)
+        if any(endpoint.tls for endpoint in parsed):
+            tls.load()
+        self._access = Access(tls, credentials)
         self._settings = Settings(
             endpoints=parsed,
             labels=parse_labels(labels),
@@ -76,7 +95,6 @@ class Client:
             block_time=block_time,
             request_time=request_time,
             close_time=close_time,
-            ssl_context=ssl_context,
         )
         self._reporter = Reporter(on_error)
         self._buffer = Buffer(self._settings)
@@ -200,7 +218,7 @@ class Client:
             parameters += f"&limit={limit}"
         if newest_first:
             parameters += "&order=desc"
-        return Answer(self._settings, f"/api/v1/query?{parameters}", timeout, allow_partial)
+        return Answer(self._settings, self._access, f"/api/v1/query?{parameters}", timeout, allow_partial)
 
     def count(
         self,
@@ -214,7 +232,7 @@ class Client:
     ) -> int:
         """Returns the exact number of records that match an expression. Parameters and errors as for `query`."""
         parameters = query_parameters(expr, from_, to, time_zone)
-        return fetch_count(self._settings, f"/api/v1/count?{parameters}", timeout, allow_partial)
+        return fetch_count(self._settings, self._access, f"/api/v1/count?{parameters}", timeout, allow_partial)
 
     def tail(self, expr: str = "", *, rate: int | None = None, timeout: float = QUERY_TIME) -> Tail:
         """Returns records that match an expression as nodes accept them, and notices, as an iterator without end.
@@ -223,7 +241,7 @@ class Client:
         start.
         """
         limit = "" if rate is None else f"&rate={rate}"
-        return Tail(self._settings, f"/api/v1/tail?q={quote(expr)}{limit}", timeout)
+        return Tail(self._settings, self._access, f"/api/v1/tail?q={quote(expr)}{limit}", timeout)
 
     # Internals.
 
@@ -264,7 +282,7 @@ class Client:
             return
         try:
             if self._thread is None and not self._closed.is_set():
-                self._sender = Sender(self._settings, self._buffer, self._reporter)
+                self._sender = Sender(self._settings, self._access, self._buffer, self._reporter)
                 thread = threading.Thread(target=self._run, args=(self._sender,), name="bucksaw", daemon=True)
                 self._thread = thread
                 _close_with_multiprocessing(self)
@@ -309,7 +327,7 @@ class Client:
     def _send_here(self) -> bool:
         """Sends what is in the buffer in the thread of the caller. Says whether the close time sufficed."""
         deadline = time.monotonic() + self._settings.close_time
-        Sender(self._settings, self._buffer, self._reporter, deadline).run()
+        Sender(self._settings, self._access, self._buffer, self._reporter, deadline).run()
         return self._buffer.stats().buffered_records == 0
 
     def _after_fork(self) -> None:

@@ -15,9 +15,12 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from bucksaw._credentials import Credentials
 from bucksaw._settings import Endpoint
+from bucksaw._tls import Tls
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -28,13 +31,30 @@ ANSWER_BYTES_MAX: Final = 1 << 20
 PART_BYTES: Final = 1 << 16
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a client trusts, and what it identifies itself with."""
+
+    tls: Tls
+    credentials: Credentials
+
+    def problems(self) -> str:
+        """Returns what is wrong with changed files, for the end of a report: it may be the cause."""
+        problems = [problem for problem in (self.credentials.problem, self.tls.problem) if problem]
+        return f" (a changed file cannot be used: {'; '.join(problems)})" if problems else ""
+
+
 class Connection(http.client.HTTPConnection):
     """Connection to one endpoint. Connects when a request is sent."""
 
-    def __init__(self, endpoint: Endpoint, context: ssl.SSLContext | None) -> None:
+    #: Not that of the base class, which a program may raise: then the headers are printed, with the token.
+    debuglevel = 0
+
+    def __init__(self, endpoint: Endpoint, access: Access) -> None:
         super().__init__(endpoint.host, endpoint.port or (443 if endpoint.tls else 80))
         self.endpoint = endpoint
-        self._context = (context or ssl.create_default_context()) if endpoint.tls else None
+        self._credentials = access.credentials
+        self._context = access.tls.context() if endpoint.tls else None
         #: Time of `time.monotonic` after which calls fail.
         self._deadline: float | None = None
         #: Seconds after which one call fails.
@@ -78,14 +98,22 @@ class Connection(http.client.HTTPConnection):
             # Between two requests there is nothing to read but the end.
             return not selector.select(0)
 
-    def post(self, target: str, body: bytes, headers: dict[str, str]) -> tuple[int, str | None, bytes]:
-        """Sends a request. Returns the status, the header `Retry-After` and the body of the answer."""
+    def ask(self, method: str, target: str, body: bytes | None, headers: dict[str, str]) -> None:
+        """Sends a request with the token of the client."""
+        authorization = self._credentials.authorization()
+        if authorization is not None:
+            headers = {**headers, "Authorization": authorization}
         try:
-            self.request("POST", target, body, headers)
-        except (BrokenPipeError, ConnectionResetError):
-            # A node may answer and close before it has read the body.
+            self.request(method, target, body, headers)
+        except (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
+            # A node may answer and close before it has read the body. With TLS 1.3 it refuses the certificate of a
+            # client after the handshake of that client. Both can be read.
             if self.sock is None:
                 raise
+
+    def post(self, target: str, body: bytes, headers: dict[str, str]) -> tuple[int, str | None, bytes]:
+        """Sends a request. Returns the status, the header `Retry-After` and the body of the answer."""
+        self.ask("POST", target, body, headers)
         response = self.getresponse()
         keep = False
         try:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 RETRY_STATUSES: Final = frozenset({408, 429, 500, 502, 503, 504})
+DENIED_STATUSES: Final = frozenset({401, 403})
 PAUSE_MIN: Final = 0.1
 PAUSE_MAX: Final = 10.0
 RETRY_AFTER_MAX: Final = 60
@@ -31,19 +32,29 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
+class Denied:
+    """As `Retry`: the node may accept another token, or this one later."""
+
+    reason: str
+    retry_after: int
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """No node would accept the batch."""
 
     error: str
 
 
-def outcome(status: int, retry_after: str | None, body: bytes) -> Acknowledged | Retry | Refused:
+def outcome(status: int, retry_after: str | None, body: bytes) -> Acknowledged | Retry | Denied | Refused:
     """Returns what follows from an answer. `retry_after` is the header."""
     if status == 200:
         return _acknowledged(body) or Retry("status 200 with an unreadable answer", 0)
     error = error_of(status, body)
     if status in RETRY_STATUSES:
         return Retry(error, _seconds(retry_after))
+    if status in DENIED_STATUSES:
+        return Denied(error, _seconds(retry_after))
     return Refused(error)
 
 

@@ -48,6 +48,12 @@ def _json_encoder() -> Callable[[object], str]:
 
 
 _json: Final = _json_encoder()
+_quote: Final = json.encoder.encode_basestring
+#: The starts of members, `,"name":`, by names that are neither reserved nor long. Programs have few names.
+_starts: dict[str, str] = {}
+_STARTS_MAX: Final = 1024
+#: Python refuses to write longer numbers from some length on, which a program can change.
+_SHORT_INT_MAX: Final = 1 << 64
 _EPOCH: Final = datetime.datetime(1970, 1, 1)
 _SURROGATE_PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -67,42 +73,66 @@ def encode(time_ns: int, message: object, level: str | None, attributes: Iterabl
     Raises TooLargeError if the attributes alone are longer than `LINE_BYTES_MAX`.
     """
     text = message if type(message) is str else to_text(message)
-    members: dict[str, object] = {"time": _time(time_ns), "message": ""}
+    #: The members behind the message by name, each as JSON: `,"name":value`.
+    members: dict[str, str] = {}
     if level is not None:
-        members["level"] = level
+        members["level"] = f',"level":{_quote(level)}'
     members_max = len(members) + ATTRIBUTES_MAX
+    #: Those that are objects.
+    nested: dict[str, object] = {}
     dropped = 0
-    nested = False
     for key, value in attributes:
         name = key if type(key) is str else to_text(key)
-        if name in _RESERVED:
-            if name != "level" or level is not None:
-                name += "_"
-        # A character has at most four bytes, so a shorter name needs no closer look.
-        elif len(name) * 4 > NAME_BYTES_MAX and _name_bytes(name) > NAME_BYTES_MAX:
+        start = _starts.get(name)
+        if start is None:
+            if name in _RESERVED:
+                if name != "level" or level is not None:
+                    name += "_"
+            # A character has at most four bytes, so a shorter name needs no closer look.
+            elif len(name) * 4 > NAME_BYTES_MAX and _name_bytes(name) > NAME_BYTES_MAX:
+                dropped += 1
+                continue
+            start = _start(name)
+        if len(members) >= members_max and name not in members:
             dropped += 1
             continue
+        if nested:
+            nested.pop(name, None)
         kind = type(value)
-        if not (
-            kind is str or kind is int or kind is bool or value is None or (type(value) is float and isfinite(value))
-        ):
-            value = _plain_or_error(value)
-            nested = nested or type(value) is dict
-        if len(members) < members_max or name in members:
-            members[name] = value
+        if kind is str:
+            members[name] = start + _quote(value)  # type: ignore[arg-type]
+        elif kind is int and -_SHORT_INT_MAX < value < _SHORT_INT_MAX:  # type: ignore[operator]
+            members[name] = f"{start}{value}"
+        elif kind is float and isfinite(value):  # type: ignore[arg-type]
+            members[name] = f"{start}{value!r}"
+        elif kind is bool:
+            members[name] = start + ("true" if value else "false")
+        elif value is None:
+            members[name] = start + "null"
         else:
-            dropped += 1
+            plain = _plain_or_error(value)
+            members[name] = start + _json_or_error(plain)
+            if type(plain) is dict:
+                nested[name] = plain
     if nested:
-        _limit_nested(members, members_max)
+        _limit_nested(members, nested, members_max)
     if dropped:
-        members[DROPPED_ATTRIBUTES] = dropped
+        members[DROPPED_ATTRIBUTES] = f"{_start(DROPPED_ATTRIBUTES)}{dropped}"
+    head = f'{{"time":"{_time(time_ns)}","message":'
     # A character has at least one byte, so such a message is too long. Encoding it whole would need more memory.
     if len(text) < LINE_BYTES_MAX:
-        members["message"] = text
-        line = _line(members)
+        line = to_utf8(f"{head}{_quote(text)}{''.join(members.values())}}}\n")
         if len(line) <= LINE_BYTES_MAX:
             return line
-    return _truncated_line(members, text)
+    return _truncated_line(head, text, members)
+
+
+def _start(name: str) -> str:
+    """Returns the start of a member. Keeps those that `encode` needs not look at again."""
+    start = f",{_quote(name)}:"
+    if len(_starts) < _STARTS_MAX and len(name) * 4 <= NAME_BYTES_MAX and name not in _RESERVED:
+        _starts[name] = start
+    return start
 
 
 def to_text(value: object) -> str:
@@ -154,38 +184,27 @@ def _time(time_ns: int) -> str:
     return f"{text}.{nanoseconds:09}Z"
 
 
-def _line(members: dict[str, object]) -> bytes:
+def _json_or_error(value: object) -> str:
     try:
-        text = _json(members)
-    except Exception:
-        # A number may have too many digits for text.
-        members = {name: _encodable(value) for name, value in members.items()}
-        text = _json(members)
-    return to_utf8(text + "\n")
-
-
-def _encodable(value: object) -> object:
-    try:
-        _json(value)
+        return _json(value)
     except Exception as error:
-        return error_text(error)
-    return value
+        # A number may have too many digits for text.
+        return _quote(error_text(error))
 
 
-def _truncated_line(members: dict[str, object], message: str) -> bytes:
+def _truncated_line(head: str, message: str, members: dict[str, str]) -> bytes:
     message_bytes = sum(
         len(to_utf8(message[at : at + LINE_BYTES_MAX])) for at in range(0, len(message), LINE_BYTES_MAX)
     )
+    start = _start(TRUNCATED_BYTES)
+    rest = "".join({**members, TRUNCATED_BYTES: ""}.values())
     # The number of missing bytes has at most as many digits.
-    members = {**members, "message": "", TRUNCATED_BYTES: message_bytes}
-    rest = LINE_BYTES_MAX - len(_line(members))
-    if rest < 0:
+    left = LINE_BYTES_MAX - len(to_utf8(f'{head}""{rest}{start}{message_bytes}}}\n'))
+    if left < 0:
         raise TooLargeError
-    quoted = to_utf8(_json(message[:rest]))[:-1]
-    prefix = _whole_characters(quoted[: 1 + rest])
-    members["message"] = prefix
-    members[TRUNCATED_BYTES] = message_bytes - len(prefix.encode())
-    return _line(members)
+    quoted = to_utf8(_quote(message[:left]))[:-1]
+    prefix = _whole_characters(quoted[: 1 + left])
+    return to_utf8(f"{head}{_quote(prefix)}{rest}{start}{message_bytes - len(prefix.encode())}}}\n")
 
 
 def _whole_characters(quoted: bytes) -> str:
@@ -265,25 +284,32 @@ class _Plain:
             return error_text(error)
 
 
-def _limit_nested(members: dict[str, object], members_max: int) -> None:
+def _limit_nested(members: dict[str, str], nested: dict[str, object], members_max: int) -> None:
     """Turns nested objects into JSON text, those with most values first, until the node accepts the record.
 
     The node divides objects into attributes, and refuses a record with too many of them or with too long a name.
     """
     leaves = {}
-    for name, value in members.items():
-        if type(value) is dict:
-            count = _leaves(value, _name_bytes(name), 0)
-            if count is None:
-                members[name] = _object_text(value)
-            else:
-                leaves[name] = count
+    for name in [name for name in members if name in nested]:
+        count = _leaves(nested[name], _name_bytes(name), 0)
+        if count is None:
+            members[name] = _start(name) + _text_of(nested[name])
+        else:
+            leaves[name] = count
     total = len(members) - len(leaves) + sum(leaves.values())
     for name in sorted(leaves, key=lambda name: leaves[name], reverse=True):
         if total <= members_max:
             break
         total -= leaves[name] - 1
-        members[name] = _object_text(members[name])
+        members[name] = _start(name) + _text_of(nested[name])
+
+
+def _text_of(value: object) -> str:
+    """Returns a JSON text whose content is the JSON text of an object, or the error of one that JSON cannot have."""
+    try:
+        return _quote(_json(value))
+    except Exception as error:
+        return _quote(error_text(error))
 
 
 def _name_bytes(name: str) -> int:
@@ -304,8 +330,3 @@ def _leaves(value: object, name_bytes: int, depth: int) -> int | None:
             return None
         total += count
     return total
-
-
-def _object_text(value: object) -> object:
-    value = _encodable(value)
-    return value if type(value) is str else _json(value)

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-FailureKind = Literal["retry", "rejected", "full", "refused", "too_old", "too_large", "closed"]
+FailureKind = Literal["retry", "denied", "rejected", "full", "refused", "too_old", "too_large", "closed"]
 
 #: Seconds between two lines of one kind on standard error.
 REPORT_INTERVAL: Final = 60.0
 
 _TEXTS: Final[dict[FailureKind, str]] = {
     "retry": "are sent again",
+    "denied": "are sent again, because the node denies access",
     "rejected": "were rejected",
     "full": "were dropped",
     "refused": "were dropped",
@@ -27,8 +28,9 @@ _TEXTS: Final[dict[FailureKind, str]] = {
 class Failure:
     """A failure of a client, for the function `on_error`."""
 
-    #: `retry`: the batch is sent again. `rejected`: the node stored the batch without these records. All others
-    #: are reasons of dropped records, with the names that `Stats.dropped` has.
+    #: `retry`: the batch is sent again. `denied`: the same, after the node refused the token, or the lack of one.
+    #: `rejected`: the node stored the batch without these records. All others are reasons of dropped records, with
+    #: the names that `Stats.dropped` has.
     kind: FailureKind
     #: What happened, in one sentence.
     message: str

@@ -7,10 +7,11 @@ import zlib
 from typing import Final
 
 from bucksaw._buffer import Batch, Buffer
-from bucksaw._connection import Connection
-from bucksaw._outcomes import Acknowledged, Refused, Retry, outcome, pause
+from bucksaw._connection import Access, Connection
+from bucksaw._outcomes import Acknowledged, Denied, Refused, Retry, outcome, pause
 from bucksaw._reports import Failure, Reporter
 from bucksaw._settings import Endpoint, Settings
+from bucksaw._tls import describe_failure
 
 #: Bodies of at least this length are compressed.
 COMPRESSED_BYTES_MIN: Final = 1024
@@ -23,9 +24,12 @@ KEY_AGE_MAX_MS: Final = 6 * 24 * 60 * 60 * 1000
 class Sender:
     """One run of the background thread. Owns the connection to the current node."""
 
-    def __init__(self, settings: Settings, buffer: Buffer, reporter: Reporter, deadline: float = math.inf) -> None:
+    def __init__(
+        self, settings: Settings, access: Access, buffer: Buffer, reporter: Reporter, deadline: float = math.inf
+    ) -> None:
         """Makes a sender that sends nothing after `deadline`, a time of `time.monotonic`."""
         self._settings = settings
+        self._access = access
         self._buffer = buffer
         self._reporter = reporter
         self._targets = [(endpoint, settings.ingest_target(endpoint)) for endpoint in settings.endpoints]
@@ -84,10 +88,14 @@ class Sender:
                     # Reported first, so that a flush ends after the report.
                     self._reporter.report(Failure("refused", f"{endpoint}: {error}", batch.records))
                     self._buffer.finish(batch, dropped="refused")
-                case Retry(reason, retry_after):
+                case Retry(reason, retry_after) | Denied(reason, retry_after):
                     attempt += 1
                     self._current = (self._current + 1) % len(self._targets)
-                    self._reporter.report(Failure("retry", f"{endpoint}: {reason}", batch.records))
+                    denied = isinstance(result, Denied)
+                    if denied:
+                        self._buffer.count_denied()
+                    message = f"{endpoint}: {reason}{self._access.problems()}"
+                    self._reporter.report(Failure("denied" if denied else "retry", message, batch.records))
                     failures += 1
                     if self._buffer.is_closing():
                         # The time is short, so the pauses begin anew with the shortest one.
@@ -100,7 +108,7 @@ class Sender:
 
     def _attempt(
         self, endpoint: Endpoint, target: str, body: bytes, headers: dict[str, str]
-    ) -> Acknowledged | Retry | Refused:
+    ) -> Acknowledged | Retry | Denied | Refused:
         try:
             connection = self._connect(endpoint)
             connection.limit(min(self._settings.request_time, self._left()), None)
@@ -108,14 +116,14 @@ class Sender:
         except Exception as error:
             # Whatever it is, the thread and the batch survive it.
             self._disconnect()
-            return Retry(f"{type(error).__name__}: {error}", 0)
+            return Retry(describe_failure(error), 0)
         return outcome(*answer)
 
     def _connect(self, endpoint: Endpoint) -> Connection:
         connection = self._connection
         if connection is None or connection.endpoint is not endpoint or not connection.is_open():
             self._disconnect()
-            connection = self._connection = Connection(endpoint, self._settings.ssl_context)
+            connection = self._connection = Connection(endpoint, self._access)
             if self._aborted:
                 connection.abort()
         return connection

@@ -2,7 +2,6 @@
 
 import os
 import re
-import ssl
 import urllib.parse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ WhenFull = Literal["drop", "block"]
 
 #: Port of an endpoint without a scheme and a port.
 DEFAULT_PORT: Final = 7650
-DEFAULT_ENDPOINT: Final = "http://127.0.0.1:7650"
+DEFAULT_ENDPOINT: Final = "127.0.0.1:7650"
 #: A day. The clocks of locks and sockets have limits of their own, which are larger.
 SECONDS_MAX: Final = 86_400
 #: A node accepts a longer body in parts only, or not at all.
@@ -24,6 +23,7 @@ LABELS_MAX: Final = 64
 LABEL_NAME_BYTES_MAX: Final = 128
 LABEL_VALUE_BYTES_MAX: Final = 1024
 _LABEL_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_.-]*")
+_USER: Final = re.compile("^(.*?//)?.*@", re.DOTALL)
 #: Environment variable with a list of endpoints, separated by commas.
 ADDRESS_VARIABLE: Final = "BUCKSAW_ADDR"
 
@@ -60,7 +60,6 @@ class Settings:
     block_time: float
     request_time: float
     close_time: float
-    ssl_context: ssl.SSLContext | None
 
     def __post_init__(self) -> None:
         if self.durability not in get_args(Durability):
@@ -93,34 +92,42 @@ def quote(text: str) -> str:
     return urllib.parse.quote(text, safe="")
 
 
-def parse_endpoints(endpoints: str | Sequence[str] | None) -> tuple[Endpoint, ...]:
-    """Returns endpoints from texts, or from the environment, or the default one."""
+def parse_endpoints(endpoints: str | Sequence[str] | None, needs_tls: bool = False) -> tuple[Endpoint, ...]:
+    """Returns endpoints from texts, or from the environment, or the default one.
+
+    With `needs_tls` all of them have TLS, also those without a scheme.
+    """
     if endpoints is None:
         endpoints = os.environ.get(ADDRESS_VARIABLE, "")
         if not endpoints.strip():
             endpoints = DEFAULT_ENDPOINT
     if isinstance(endpoints, str):
         endpoints = endpoints.split(",")
-    parsed = tuple(_parse_endpoint(endpoint.strip()) for endpoint in endpoints if endpoint.strip())
+    parsed = tuple(_parse_endpoint(endpoint.strip(), needs_tls) for endpoint in endpoints if endpoint.strip())
     if not parsed:
         raise ValueError("a client needs at least one endpoint")
     return parsed
 
 
-def _parse_endpoint(text: str) -> Endpoint:
+def _parse_endpoint(text: str, needs_tls: bool) -> Endpoint:
     """Takes `http://10.0.0.1:7650`, `localhost:7650`, `localhost`, and `:7650` for this machine."""
     has_scheme = "://" in text
-    url = urllib.parse.urlsplit(text if has_scheme else f"http://{'127.0.0.1' if text[0] == ':' else ''}{text}")
+    # Without a user and a password, which an endpoint cannot have.
+    shown = repr(_USER.sub(r"\1…@", text))
+    scheme = "https" if needs_tls else "http"
+    url = urllib.parse.urlsplit(text if has_scheme else f"{scheme}://{'127.0.0.1' if text[0] == ':' else ''}{text}")
     if url.scheme not in ("http", "https"):
-        raise ValueError(f"endpoint {text!r}: the scheme is http or https")
+        raise ValueError(f"endpoint {shown}: the scheme is http or https")
     if not url.hostname or not url.netloc.isascii() or "@" in url.netloc:
-        raise ValueError(f"endpoint {text!r}: expected http://HOST:PORT, without a user name")
+        raise ValueError(f"endpoint {shown}: expected http://HOST:PORT, without a user name")
+    if needs_tls and url.scheme != "https":
+        raise ValueError(f"endpoint {shown}: ca_file, certificate_file and key_file are for https")
     if url.query or url.fragment:
-        raise ValueError(f"endpoint {text!r}: an endpoint has no parameters")
+        raise ValueError(f"endpoint {shown}: an endpoint has no parameters")
     try:
         port = DEFAULT_PORT if url.port is None and not has_scheme else url.port
     except ValueError as error:
-        raise ValueError(f"endpoint {text!r}: {error}") from None
+        raise ValueError(f"endpoint {shown}: {error}") from None
     path = urllib.parse.quote(url.path.rstrip("/"), safe="/%~-._!$&'()*+,;=:@")
     return Endpoint(url.hostname, port, url.scheme == "https", path)
 

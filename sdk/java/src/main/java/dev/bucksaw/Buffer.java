@@ -42,6 +42,7 @@ final class Buffer {
   private long acknowledged;
   private long rejected;
   private long retries;
+  private long denied;
   private final long[] dropped = new long[DropReason.values().length];
 
   // What callers dropped and the sender has not reported yet.
@@ -313,6 +314,15 @@ final class Buffer {
     }
   }
 
+  void countDenied() {
+    lock.lock();
+    try {
+      denied++;
+    } finally {
+      lock.unlock();
+    }
+  }
+
   /** Counts an accepted batch. Returns the number of its records that were rejected. */
   long acknowledge(Batch batch, long rejectedRecords) {
     long lost = Math.min(rejectedRecords, batch.records());
@@ -426,7 +436,7 @@ final class Buffer {
       for (DropReason reason : DropReason.values()) {
         byReason.put(reason, dropped[reason.ordinal()]);
       }
-      return new Stats(logged, acknowledged, rejected, retries, byReason, records, bytes);
+      return new Stats(logged, acknowledged, rejected, retries, denied, byReason, records, bytes);
     } finally {
       lock.unlock();
     }

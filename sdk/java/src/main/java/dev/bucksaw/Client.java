@@ -1,9 +1,8 @@
 package dev.bucksaw;
 
-import java.net.URI;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
-import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
@@ -40,11 +39,15 @@ public final class Client implements AutoCloseable {
   private final Thread sender;
   private final Thread exitHook;
 
-  private Client(Settings settings, LongSupplier unixMillis) {
+  private Client(
+      Settings settings,
+      Credentials credentials,
+      Certificates certificates,
+      LongSupplier unixMillis) {
     this.settings = settings;
     failures = new Failures(settings.onError(), System.err);
     buffer = new Buffer(settings);
-    http = new Http(settings.requestTime());
+    http = new Http(settings.requestTime(), credentials, certificates);
     reader = new Reader(http, settings.endpoints());
     sender = new Thread(new Sender(settings, buffer, http, failures, unixMillis), "bucksaw-sender");
     sender.setDaemon(true);
@@ -244,7 +247,7 @@ public final class Client implements AutoCloseable {
 
   /** Settings of a client. The defaults suit most programs. */
   public static final class Builder {
-    private List<URI> endpoints;
+    private String endpoints;
     private final TreeMap<String, String> labels = new TreeMap<>();
     private Durability durability = Durability.DURABLE;
     private int batchBytes = 512 << 10;
@@ -257,6 +260,12 @@ public final class Client implements AutoCloseable {
     private Duration closeTime = Duration.ofSeconds(5);
     private boolean closeAtExit = true;
     private Consumer<Failure> onError;
+    private String token;
+    private Path tokenFile;
+    private Path caFile;
+    private Path certificateFile;
+    private Path keyFile;
+    private boolean insecureToken;
     private LongSupplier unixMillis = System::currentTimeMillis;
 
     private Builder() {}
@@ -271,7 +280,9 @@ public final class Client implements AutoCloseable {
      * @throws IllegalArgumentException if there is none, or one is invalid
      */
     public Builder endpoints(String... endpoints) {
-      this.endpoints = Settings.parseEndpoints(String.join(",", Arrays.asList(endpoints)));
+      String joined = String.join(",", Arrays.asList(endpoints));
+      Settings.parseEndpoints(joined, false);
+      this.endpoints = joined;
       return this;
     }
 
@@ -415,6 +426,78 @@ public final class Client implements AutoCloseable {
     }
 
     /**
+     * Sets the token that is sent with each request. Without it and {@link #tokenFile} it is that
+     * of the environment variable {@code BUCKSAW_TOKEN}, if that is set.
+     *
+     * @param token the token
+     * @return these settings
+     */
+    public Builder token(String token) {
+      this.token = Objects.requireNonNull(token, "token");
+      return this;
+    }
+
+    /**
+     * Sets a file with the token. It is read before each request, so that a token can be replaced.
+     *
+     * @param file the file
+     * @return these settings
+     */
+    public Builder tokenFile(Path file) {
+      tokenFile = Objects.requireNonNull(file, "file");
+      return this;
+    }
+
+    /**
+     * Sets whether a token may be sent over plain {@code http} to other machines. By default {@link
+     * #build} fails then.
+     *
+     * @param insecureToken whether it may
+     * @return these settings
+     */
+    public Builder insecureToken(boolean insecureToken) {
+      this.insecureToken = insecureToken;
+      return this;
+    }
+
+    /**
+     * Sets the file with the CAs that are trusted, in PEM format; by default they are those of
+     * Java. This and the two files below are read again when they change, and make an endpoint
+     * without a scheme one with {@code https}.
+     *
+     * @param file the file
+     * @return these settings
+     */
+    public Builder caFile(Path file) {
+      caFile = Objects.requireNonNull(file, "file");
+      return this;
+    }
+
+    /**
+     * Sets the file with the certificate of the client, followed by those of intermediate CAs, in
+     * PEM format. It needs {@link #keyFile}.
+     *
+     * @param file the file
+     * @return these settings
+     */
+    public Builder certificateFile(Path file) {
+      certificateFile = Objects.requireNonNull(file, "file");
+      return this;
+    }
+
+    /**
+     * Sets the file with the private key of {@link #certificateFile}, in PEM format (PKCS #8) and
+     * without a passphrase.
+     *
+     * @param file the file
+     * @return these settings
+     */
+    public Builder keyFile(Path file) {
+      keyFile = Objects.requireNonNull(file, "file");
+      return this;
+    }
+
+    /**
      * Sets the function that failures are reported to. Without it they are written to standard
      * error, at most once a minute for each kind.
      *
@@ -440,22 +523,29 @@ public final class Client implements AutoCloseable {
      * Makes a client and starts its background thread.
      *
      * @return the client, which the caller closes
-     * @throws IllegalArgumentException if {@code BUCKSAW_ADDR} is used and invalid
+     * @throws IllegalArgumentException if {@code BUCKSAW_ADDR} or {@code BUCKSAW_TOKEN} is used and
+     *     invalid, a file cannot be used, or a token would be sent without encryption
      */
     public Client build() {
-      return new Client(settings(), unixMillis).started();
+      Settings settings = settings();
+      Credentials credentials =
+          new Credentials(token, tokenFile, System.getenv(Credentials.TOKEN_VARIABLE));
+      if (!insecureToken) {
+        credentials.checkSecrecy(settings.endpoints());
+      }
+      Certificates certificates = new Certificates(caFile, certificateFile, keyFile);
+      return new Client(settings, credentials, certificates, unixMillis).started();
     }
 
     Settings settings() {
-      List<URI> nodes = endpoints;
+      String nodes = endpoints;
       if (nodes == null) {
         String variable = System.getenv(Settings.ENDPOINTS_VARIABLE);
-        nodes =
-            Settings.parseEndpoints(
-                variable == null || variable.isBlank() ? Settings.DEFAULT_ENDPOINT : variable);
+        nodes = variable == null || variable.isBlank() ? Settings.DEFAULT_ENDPOINT : variable;
       }
+      boolean needsTls = caFile != null || certificateFile != null;
       return new Settings(
-          nodes,
+          Settings.parseEndpoints(nodes, needsTls),
           new TreeMap<>(labels),
           durability,
           batchBytes,

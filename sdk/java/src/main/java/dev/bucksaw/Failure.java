@@ -16,6 +16,11 @@ public record Failure(Kind kind, long records, String message, Optional<Throwabl
   public enum Kind {
     /** An attempt to send a batch failed. The batch is kept and sent again. */
     ATTEMPT("not sent yet, to be sent again"),
+    /**
+     * The node refused an attempt with 401 or 403: the client has no token, or one that does not
+     * suffice. The batch is kept and sent again.
+     */
+    DENIED("not sent yet, because the node denies access, to be sent again"),
     /** The node accepted a batch, but not these records of it. They are lost. */
     REJECTED("rejected"),
     /** Records were dropped because the buffer was full. */

@@ -40,7 +40,8 @@ final class Failures {
   synchronized void write(Failure.Kind kind, long count, String message, long nowNanos) {
     int i = kind.ordinal();
     // A batch that fails again and again has the same records each time.
-    records[i] = kind == Failure.Kind.ATTEMPT ? count : records[i] + count;
+    boolean isRetried = kind == Failure.Kind.ATTEMPT || kind == Failure.Kind.DENIED;
+    records[i] = isRetried ? count : records[i] + count;
     if (written[i] && nowNanos - writtenNanos[i] < INTERVAL_NANOS) {
       return;
     }

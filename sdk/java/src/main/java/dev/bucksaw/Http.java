@@ -5,11 +5,16 @@ import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.SSLParameters;
 
 /**
  * Connections to nodes.
@@ -20,17 +25,43 @@ import java.util.concurrent.TimeUnit;
  */
 final class Http implements Transport {
   private final Duration requestTime;
+  private final Credentials credentials;
+  private final Certificates certificates;
+  private final Executor executor = executor();
   private HttpClient client;
+  private Optional<SSLContext> context;
 
-  Http(Duration requestTime) {
+  Http(Duration requestTime, Credentials credentials, Certificates certificates) {
     this.requestTime = requestTime;
-    this.client =
+    this.credentials = credentials;
+    this.certificates = certificates;
+    context = certificates.context();
+    client = newClient();
+  }
+
+  private HttpClient newClient() {
+    SSLParameters parameters = new SSLParameters();
+    parameters.setProtocols(new String[] {"TLSv1.3", "TLSv1.2"});
+    // Explicit, because a property of the system changes the default of the HTTP client.
+    parameters.setEndpointIdentificationAlgorithm("HTTPS");
+    HttpClient.Builder builder =
         HttpClient.newBuilder()
             .version(HttpClient.Version.HTTP_1_1)
             .followRedirects(HttpClient.Redirect.NEVER)
             .connectTimeout(requestTime)
-            .executor(executor())
-            .build();
+            .sslParameters(parameters)
+            .executor(executor);
+    context.ifPresent(builder::sslContext);
+    return builder.build();
+  }
+
+  @Override
+  public String problems() {
+    List<String> problems =
+        Stream.of(credentials.problem(), certificates.problem()).flatMap(Optional::stream).toList();
+    return problems.isEmpty()
+        ? ""
+        : " (a changed file cannot be used: " + String.join("; ", problems) + ")";
   }
 
   /** Daemon threads that end when they are idle, so that nothing remains after closing. */
@@ -59,6 +90,7 @@ final class Http implements Transport {
     if (batch.compressed()) {
       request.header("Content-Encoding", "gzip");
     }
+    authorize(request);
     CompletableFuture<HttpResponse<byte[]>> response =
         client().sendAsync(request.build(), info -> new BoundedBody());
     CompletableFuture<Answer> answer =
@@ -76,12 +108,24 @@ final class Http implements Transport {
 
   /** Starts a request of reading. */
   <T> CompletableFuture<HttpResponse<T>> get(URI address, HttpResponse.BodyHandler<T> handler) {
-    return client().sendAsync(HttpRequest.newBuilder(address).GET().build(), handler);
+    HttpRequest.Builder request = HttpRequest.newBuilder(address).GET();
+    authorize(request);
+    return client().sendAsync(request.build(), handler);
   }
 
+  private void authorize(HttpRequest.Builder request) {
+    credentials.authorization().ifPresent(text -> request.header("Authorization", text));
+  }
+
+  /** The client of the current certificates. Requests that run keep their own one. */
   private synchronized HttpClient client() {
     if (client == null) {
       throw new IllegalStateException("the client is closed");
+    }
+    Optional<SSLContext> current = certificates.context();
+    if (!current.equals(context)) {
+      context = current;
+      client = newClient();
     }
     return client;
   }

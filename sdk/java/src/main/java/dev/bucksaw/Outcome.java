@@ -16,6 +16,9 @@ sealed interface Outcome {
   record Retry(int retryAfterSeconds, String reason, Optional<Throwable> cause)
       implements Outcome {}
 
+  /** The batch is sent again: the node may accept another token, or this one later. */
+  record Denied(int retryAfterSeconds, String error) implements Outcome {}
+
   /** The batch is dropped. */
   record Refused(String error) implements Outcome {}
 
@@ -32,6 +35,9 @@ sealed interface Outcome {
     if (isRetried(status)) {
       String error = error(body).map(text -> ": " + text).orElse("");
       return new Retry(retryAfterSeconds(retryAfter), "status " + status + error, Optional.empty());
+    }
+    if (status == 401 || status == 403) {
+      return new Denied(retryAfterSeconds(retryAfter), error(body).orElse("status " + status));
     }
     return new Refused(error(body).orElse("status " + status));
   }

@@ -126,7 +126,7 @@ final class Reader {
       }
       throw new QueryException(
           QueryException.Kind.UNREACHABLE,
-          endpoint.getAuthority() + ": " + e.getCause(),
+          endpoint.getAuthority() + ": " + TlsFailures.describe(e.getCause()) + http.problems(),
           e.getCause());
     } catch (CancellationException e) {
       throw new QueryException(QueryException.Kind.CLOSED, "the client is closed", e);
@@ -145,12 +145,12 @@ final class Reader {
     }
   }
 
-  private static QueryException refused(URI endpoint, int status, AnswerBody body) {
+  private QueryException refused(URI endpoint, int status, AnswerBody body) {
     String error = Outcome.error(read(body, BoundedBody.BYTES_MAX)).orElse("status " + status);
     QueryException.Kind kind =
         Outcome.isRetried(status) ? QueryException.Kind.UNREACHABLE : QueryException.Kind.REFUSED;
-    return new QueryException(
-        kind, status, List.of(), endpoint.getAuthority() + ": " + error, null);
+    String message = endpoint.getAuthority() + ": " + error + http.problems();
+    return new QueryException(kind, status, List.of(), message, null);
   }
 
   private static byte[] read(AnswerBody body, int bytesMax) {

@@ -100,25 +100,35 @@ final class Sender implements Runnable {
             addresses.get(address).getAuthority() + ": " + answer.error());
         return;
       }
-      Outcome.Retry retry = (Outcome.Retry) outcome;
-      failures.report(
-          Failure.Kind.ATTEMPT,
-          batch.records(),
-          addresses.get(address).getAuthority() + ": " + retry.reason(),
-          retry.cause().orElse(null));
+      int retryAfterSeconds = reportFailed(batch, outcome);
       address = (address + 1) % addresses.size();
       double random = ThreadLocalRandom.current().nextDouble();
       // While the client closes the time is short, so the pauses begin anew with the shortest one.
       boolean isClosed = buffer.closed();
       failed = isClosed && !wasClosed ? 1 : failed + 1;
       wasClosed = isClosed;
-      double pauseMillis = Pauses.millis(failed, random, isClosed ? 0 : retry.retryAfterSeconds());
+      double pauseMillis = Pauses.millis(failed, random, isClosed ? 0 : retryAfterSeconds);
       long until = System.nanoTime() + (long) (pauseMillis * 1e6);
       if (buffer.pause(until, !isClosed, failures)) {
         return;
       }
       buffer.countRetry();
     }
+  }
+
+  /** Reports an attempt that is repeated. Returns the seconds that the node asks to wait. */
+  private int reportFailed(Batch batch, Outcome outcome) {
+    String start = addresses.get(address).getAuthority() + ": ";
+    if (outcome instanceof Outcome.Denied denied) {
+      buffer.countDenied();
+      String message = start + denied.error() + transport.problems();
+      failures.report(Failure.Kind.DENIED, batch.records(), message, null);
+      return denied.retryAfterSeconds();
+    }
+    Outcome.Retry retry = (Outcome.Retry) outcome;
+    String message = start + retry.reason() + transport.problems();
+    failures.report(Failure.Kind.ATTEMPT, batch.records(), message, retry.cause().orElse(null));
+    return retry.retryAfterSeconds();
   }
 
   private void drop(Batch batch, DropReason reason, String message) {
@@ -155,9 +165,6 @@ final class Sender implements Runnable {
   }
 
   private static Outcome failed(Throwable failure) {
-    String message = failure.getMessage();
-    String name = failure.getClass().getSimpleName();
-    return new Outcome.Retry(
-        0, message == null ? name : name + ": " + message, Optional.of(failure));
+    return new Outcome.Retry(0, TlsFailures.describe(failure), Optional.of(failure));
   }
 }

@@ -31,7 +31,7 @@ record Settings(
   /** Port of an endpoint without a scheme and a port. */
   private static final int DEFAULT_PORT = 7650;
 
-  static final String DEFAULT_ENDPOINT = "http://127.0.0.1:7650";
+  static final String DEFAULT_ENDPOINT = "127.0.0.1:7650";
 
   /** Names the default endpoints, with commas between. */
   static final String ENDPOINTS_VARIABLE = "BUCKSAW_ADDR";
@@ -71,16 +71,20 @@ record Settings(
     return endpoints.stream().map(endpoint -> URI.create(endpoint + query.toString())).toList();
   }
 
-  /** The endpoints that a text with commas names. */
-  static List<URI> parseEndpoints(String text) {
+  /**
+   * The endpoints that a text with commas names.
+   *
+   * @param needsTls whether all of them must have TLS, and have it without a scheme
+   */
+  static List<URI> parseEndpoints(String text, boolean needsTls) {
     List<URI> endpoints = new ArrayList<>();
     for (String part : text.split(",")) {
       if (!part.isBlank()) {
-        endpoints.add(parseEndpoint(part.trim()));
+        endpoints.add(parseEndpoint(part.trim(), needsTls));
       }
     }
     if (endpoints.isEmpty()) {
-      throw new IllegalArgumentException("no endpoint in `" + text + "`");
+      throw new IllegalArgumentException("no endpoint in `" + shown(text) + "`");
     }
     return List.copyOf(endpoints);
   }
@@ -89,14 +93,15 @@ record Settings(
    * Takes {@code http://10.0.0.1:7650}, {@code localhost:7650}, {@code localhost}, and {@code
    * :7650}.
    */
-  static URI parseEndpoint(String text) {
+  private static URI parseEndpoint(String text, boolean needsTls) {
+    String shown = shown(text);
     String lower = text.toLowerCase(Locale.ROOT);
     boolean hasScheme = lower.startsWith("http://") || lower.startsWith("https://");
     if (!hasScheme && text.contains("://")) {
-      throw new IllegalArgumentException("endpoint `" + text + "` is not of http or https");
+      throw new IllegalArgumentException("endpoint `" + shown + "` is not of http or https");
     }
-    String address =
-        hasScheme ? text : "http://" + (text.startsWith(":") ? "127.0.0.1" : "") + text;
+    String scheme = needsTls ? "https://" : "http://";
+    String address = hasScheme ? text : scheme + (text.startsWith(":") ? "127.0.0.1" : "") + text;
     while (address.endsWith("/")) {
       address = address.substring(0, address.length() - 1);
     }
@@ -104,22 +109,32 @@ record Settings(
     try {
       uri = URI.create(address);
     } catch (IllegalArgumentException e) {
-      throw new IllegalArgumentException("endpoint `" + text + "`: " + e.getMessage(), e);
+      // Without the message, which has the text.
+      throw new IllegalArgumentException("endpoint `" + shown + "` is not an address");
     }
     if (uri.getHost() == null) {
-      throw new IllegalArgumentException("endpoint `" + text + "` has no valid host");
+      throw new IllegalArgumentException("endpoint `" + shown + "` has no valid host");
     }
     if (uri.getPort() > 65_535 || uri.getPort() == 0) {
-      throw new IllegalArgumentException("endpoint `" + text + "` has no valid port");
+      throw new IllegalArgumentException("endpoint `" + shown + "` has no valid port");
     }
     if (uri.getRawUserInfo() != null || uri.getRawQuery() != null || uri.getFragment() != null) {
       throw new IllegalArgumentException(
-          "endpoint `" + text + "` has a user, a query or a fragment");
+          "endpoint `" + shown + "` has a user, a query or a fragment");
+    }
+    if (needsTls && !uri.getScheme().equalsIgnoreCase("https")) {
+      throw new IllegalArgumentException(
+          "endpoint `" + shown + "`: caFile, certificateFile and keyFile are for https");
     }
     if (!hasScheme && uri.getPort() < 0) {
-      return URI.create("http://" + uri.getHost() + ":" + DEFAULT_PORT + uri.getRawPath());
+      return URI.create(scheme + uri.getHost() + ":" + DEFAULT_PORT + uri.getRawPath());
     }
     return uri;
+  }
+
+  /** The text without a user and a password, which an endpoint cannot have. */
+  private static String shown(String text) {
+    return text.replaceAll("(?s)^(.*?//)?.*@", "$1…@");
   }
 
   /** Percent-encodes all bytes of UTF-8 but letters, digits, and {@code - . _ ~}. */

@@ -11,6 +11,8 @@ import java.util.Map;
  * @param acknowledged records that a node accepted
  * @param rejected records of accepted batches that the node did not accept
  * @param retries attempts to send a batch, apart from the first attempt of each batch
+ * @param denied attempts that a node refused with 401 or 403: the client has no token, or one that
+ *     does not suffice
  * @param dropped dropped records by reason; it has each reason
  * @param bufferedRecords records in memory that are neither acknowledged nor dropped
  * @param bufferedBytes bytes of the encoded lines of these records
@@ -20,6 +22,7 @@ public record Stats(
     long acknowledged,
     long rejected,
     long retries,
+    long denied,
     Map<DropReason, Long> dropped,
     long bufferedRecords,
     long bufferedBytes) {
@@ -31,6 +34,7 @@ public record Stats(
    * @param acknowledged records that a node accepted
    * @param rejected records of accepted batches that the node did not accept
    * @param retries attempts to send a batch, apart from the first attempt of each batch
+   * @param denied attempts that a node refused with 401 or 403
    * @param dropped dropped records by reason
    * @param bufferedRecords records in memory that are neither acknowledged nor dropped
    * @param bufferedBytes bytes of the encoded lines of these records

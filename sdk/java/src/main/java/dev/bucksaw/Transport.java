@@ -15,6 +15,9 @@ interface Transport {
    */
   record Answer(int status, Optional<String> retryAfter, byte[] body) {}
 
+  /** What may be the cause of attempts that fail, for the end of a report; empty for nothing. */
+  String problems();
+
   /** Starts an attempt. Cancelling the future ends it. */
   CompletableFuture<Answer> send(URI address, Batch batch);
 }

@@ -16,6 +16,8 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.zip.GZIPInputStream;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.SSLServerSocket;
 
 /** A server of HTTP whose answers are raw bytes, so that they may be wrong in any way. */
 final class StubServer implements AutoCloseable {
@@ -49,12 +51,30 @@ final class StubServer implements AutoCloseable {
 
   private final ServerSocket listener;
   private final Handler handler;
+  private final String scheme;
   private final List<Request> requests = new CopyOnWriteArrayList<>();
   private final List<Socket> sockets = new CopyOnWriteArrayList<>();
 
   StubServer(Handler handler) throws IOException {
+    this(handler, "http", new ServerSocket(0, 50, InetAddress.getLoopbackAddress()));
+  }
+
+  /** A server that speaks TLS, and demands certificates of its clients if the test says so. */
+  static StubServer tls(Handler handler, SSLContext context, boolean demandsCertificates)
+      throws IOException {
+    SSLServerSocket listener =
+        (SSLServerSocket)
+            context
+                .getServerSocketFactory()
+                .createServerSocket(0, 50, InetAddress.getLoopbackAddress());
+    listener.setNeedClientAuth(demandsCertificates);
+    return new StubServer(handler, "https", listener);
+  }
+
+  private StubServer(Handler handler, String scheme, ServerSocket listener) {
     this.handler = handler;
-    listener = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
+    this.scheme = scheme;
+    this.listener = listener;
     Thread acceptor = new Thread(this::accept, "stub");
     acceptor.setDaemon(true);
     acceptor.start();
@@ -88,7 +108,7 @@ final class StubServer implements AutoCloseable {
   }
 
   String address() {
-    return "http://127.0.0.1:" + listener.getLocalPort();
+    return scheme + "://127.0.0.1:" + listener.getLocalPort();
   }
 
   List<Request> requests() {

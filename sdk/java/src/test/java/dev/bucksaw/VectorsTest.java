@@ -127,6 +127,10 @@ class VectorsTest {
             vector.get("retry_after_seconds"),
             (long) ((Outcome.Retry) outcome).retryAfterSeconds());
         break;
+      case "denied":
+        int seconds = ((Long) vector.get("retry_after_seconds")).intValue();
+        assertEquals(new Outcome.Denied(seconds, (String) vector.get("error")), outcome);
+        break;
       case "refused":
         assertEquals(new Outcome.Refused((String) vector.get("error")), outcome);
         break;

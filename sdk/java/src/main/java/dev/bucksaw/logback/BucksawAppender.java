@@ -11,6 +11,7 @@ import dev.bucksaw.Durability;
 import dev.bucksaw.Level;
 import dev.bucksaw.LogRecord;
 import dev.bucksaw.WhenFull;
+import java.nio.file.Path;
 import java.time.Instant;
 import java.util.List;
 import java.util.Locale;
@@ -48,7 +49,8 @@ public class BucksawAppender extends UnsynchronizedAppenderBase<ILoggingEvent> {
    * @param endpoints addresses such as {@code http://10.0.0.1:7650}
    */
   public void setEndpoints(String endpoints) {
-    set("endpoints", endpoints, () -> builder.endpoints(endpoints));
+    // The value is not reported: it may have a password.
+    set("endpoints", "…", () -> builder.endpoints(endpoints));
   }
 
   /**
@@ -142,6 +144,60 @@ public class BucksawAppender extends UnsynchronizedAppenderBase<ILoggingEvent> {
    */
   public void setCloseTime(String time) {
     set("closeTime", time, () -> builder.closeTime(time(time)));
+  }
+
+  /**
+   * Sets the token.
+   *
+   * @param token the token
+   */
+  public void setToken(String token) {
+    builder.token(token);
+  }
+
+  /**
+   * Sets a file with the token, which is read before each request.
+   *
+   * @param file the file
+   */
+  public void setTokenFile(String file) {
+    set("tokenFile", file, () -> builder.tokenFile(Path.of(file.trim())));
+  }
+
+  /**
+   * Sets whether a token may be sent over plain {@code http} to other machines.
+   *
+   * @param insecureToken whether it may
+   */
+  public void setInsecureToken(boolean insecureToken) {
+    builder.insecureToken(insecureToken);
+  }
+
+  /**
+   * Sets the file with the CAs that are trusted.
+   *
+   * @param file the file
+   */
+  public void setCaFile(String file) {
+    set("caFile", file, () -> builder.caFile(Path.of(file.trim())));
+  }
+
+  /**
+   * Sets the file with the certificate of the client.
+   *
+   * @param file the file
+   */
+  public void setCertificateFile(String file) {
+    set("certificateFile", file, () -> builder.certificateFile(Path.of(file.trim())));
+  }
+
+  /**
+   * Sets the file with the private key of the client.
+   *
+   * @param file the file
+   */
+  public void setKeyFile(String file) {
+    set("keyFile", file, () -> builder.keyFile(Path.of(file.trim())));
   }
 
   /**

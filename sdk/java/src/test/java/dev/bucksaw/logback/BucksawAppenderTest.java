@@ -138,6 +138,37 @@ class BucksawAppenderTest {
   }
 
   @Test
+  void secretsAreNotInTheStatus() throws Exception {
+    String secret = "bks_secret";
+    Path file = Files.writeString(directory.resolve("token"), secret);
+    String token = "<token>" + secret + "</token>";
+    for (String settings :
+        List.of(
+            "<endpoints>http://u:" + secret + "@a</endpoints>",
+            "<endpoints>http://a</endpoints>" + token,
+            "<endpoints>localhost</endpoints><token>" + secret + " more</token>",
+            "<endpoints>localhost</endpoints>" + token + "<tokenFile>" + file + "</tokenFile>",
+            "<endpoints>a</endpoints>" + token + "<caFile>" + file + "</caFile>")) {
+      LoggerContext context = context(xml(settings));
+      assertFalse(appender(context).isStarted());
+      assertFalse(problems(context).isEmpty());
+      for (Status status : context.getStatusManager().getCopyOfStatusList()) {
+        String text = status + " " + status.getThrowable();
+        assertFalse(text.contains(secret), text);
+      }
+      context.stop();
+    }
+    for (String settings :
+        List.of(
+            "<endpoints>localhost</endpoints><tokenFile>" + file + "</tokenFile>",
+            "<endpoints>http://a</endpoints><insecureToken>true</insecureToken>" + token)) {
+      LoggerContext context = context(xml(settings));
+      assertTrue(appender(context).isStarted(), () -> problems(context).toString());
+      context.stop();
+    }
+  }
+
+  @Test
   void invalidSettingsAreErrorsOfTheContext() throws Exception {
     for (String setting :
         List.of(
