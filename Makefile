@@ -5,6 +5,7 @@ CARGO ?= cargo
 TOOLS := $(CURDIR)/target/tools
 DENY := $(TOOLS)/bin/cargo-deny
 FUZZ := $(TOOLS)/bin/cargo-fuzz
+SBOM := $(TOOLS)/bin/cargo-cyclonedx
 
 # The browser for tests of the page. An empty variable counts as unset.
 ifeq ($(BUCKSAW_CHROMIUM),)
@@ -29,7 +30,7 @@ SDKS ?= go python node java
 SEEDS ?= 1000
 FROM ?= 0
 
-.PHONY: help run cluster build test clients clickhouse senders sdk-tools test-rust test-ui test-sdk test-corpus check soak kills damage power faults upgrade sim fuzz bench fmt clean setup chromium
+.PHONY: help run cluster build test clients clickhouse senders sdk-tools test-rust test-ui test-sdk test-corpus check soak kills damage power faults upgrade sim fuzz bench fmt clean sbom setup chromium
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -58,14 +59,20 @@ test: setup ## formatting, lints, docs, licences, all tests
 test-rust: setup $(CLIENTS)
 	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-4} $(CARGO) test --workspace --no-fail-fast
 
+# Builds target/debug/bucksaw with the features of dependencies that `test-rust` selects: `build -p bucksaw` selects fewer, and
+# would build tokio and all that needs it again.
+define build_tested
+$(CARGO) test --workspace --test e2e --no-run
+endef
+
 test-ui: setup $(NPM_DONE) chromium # the page: lints, types, unit tests, and browser tests against the program
 	cd ui && npm run --silent check
 	cd ui && npm run --silent test
-	$(CARGO) build -p bucksaw
+	$(build_tested)
 	cd ui && npm run --silent e2e
 
 test-sdk: setup sdk-tools ## the SDKs against the program: lints, tests; SDKS=go for one
-	$(CARGO) build -p bucksaw
+	$(build_tested)
 	@status=0; for sdk in $(SDKS); do BUCKSAW_BIN=$(CURDIR)/target/debug/bucksaw sdk/$$sdk/test.sh || status=1; done; exit $$status
 
 sdk-tools:
@@ -75,12 +82,11 @@ sdk-tools:
 	|| { test "$$(id -u)" = 0 && apt-get update && apt-get install -y --no-install-recommends openjdk-17-jdk-headless maven python3-venv; } \
 	|| { echo "Java 17, Maven or Python 3 with venv is missing: try 'apt-get install openjdk-17-jdk-headless maven python3-venv'"; exit 1; }
 
-# `--workspace` selects the same features of dependencies as `test-rust`, so nothing is built twice.
 test-corpus: setup $(NPM_DONE) chromium ## tests on real logs: BUCKSAW_CORPUS=<directory>
 	@test -d "$(BUCKSAW_CORPUS)" || { echo "missing a directory of logs: make test-corpus BUCKSAW_CORPUS=<directory>"; exit 1; }
 	$(CARGO) test --workspace --test e2e same_as_grep
-	$(CARGO) test -p bucksaw-scan --lib corpus
-	$(CARGO) build -p bucksaw
+	$(CARGO) test --workspace --lib tests::corpus
+	$(build_tested)
 	cd ui && npm run --silent e2e -- --grep "real logs"
 
 clients: $(CLIENTS) ## clients of other log systems, for the tests with them
@@ -193,6 +199,15 @@ upgrade: setup ## a rolling upgrade of real processes under load, and back: FROM
 fuzz: setup $(FUZZ) ## every parser of outside bytes, one minute each
 	./fuzz/run.sh $(FUZZ) 60
 
+sbom: setup $(SBOM) $(NPM_DONE) ## what the program and the page are made of, as CycloneDX: target/sbom/
+	@mkdir -p target/sbom
+	CARGO_TERM_QUIET=true $(SBOM) cyclonedx --manifest-path bucksaw/Cargo.toml --format json --override-filename bucksaw-sbom
+	@# Without the path of this checkout.
+	@sed 's|file://$(CURDIR)/||g' bucksaw/bucksaw-sbom.json > target/sbom/bucksaw.cdx.json
+	@find . -name bucksaw-sbom.json -not -path './target/*' -delete
+	cd ui && npm sbom --sbom-format cyclonedx --omit dev > ../target/sbom/page.cdx.json
+	@ls -l target/sbom
+
 bench: setup ## side-by-side measurements; see bench/README.md
 	$(CARGO) build --release -p bucksaw -p bucksaw-bench
 	./target/release/bucksaw-bench ingest
@@ -208,6 +223,9 @@ clean: ## remove build results
 # Without optimisation, as it is built for longer than it runs.
 $(DENY):
 	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --locked --debug --root $(TOOLS) cargo-deny@0.20.2
+
+$(SBOM):
+	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --locked --debug --root $(TOOLS) cargo-cyclonedx@0.5.9
 
 $(FUZZ):
 	$(CARGO) install --locked --root $(TOOLS) cargo-fuzz@0.13.2
