@@ -40,7 +40,7 @@ mod stream;
 mod streams;
 mod tail;
 
-pub use app::{App, NodeInfo};
+pub use app::{App, NodeInfo, StatusPart};
 pub use config::Config;
 pub use metrics::Metrics;
 pub use server::{serve, serve_grpc, serve_otlp_grpc, serve_otlp_http};
