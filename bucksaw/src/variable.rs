@@ -3,10 +3,11 @@
 /// Commands and flags with a variable of their own and no key at the top of the file. Their values are of another kind
 /// than those of equally named flags, or a range for `query` must not apply to `tail`, or an agent must not take the
 /// ports of the node beside it.
-const OWN_VARIABLE: [(&str, &str); 10] = [
+const OWN_VARIABLE: [(&str, &str); 11] = [
     ("generate", "count"),
     ("generate", "to"),
     ("generate", "listen"),
+    ("generate", "kafka-option"),
     ("tail", "since"),
     ("forward", "listen"),
     ("forward", "insecure-listen"),
