@@ -4,11 +4,12 @@
 /// than those of equally named flags, or a range for `query` must not apply to `tail`, labels of records must not
 /// limit new tokens, or an agent must not take the
 /// ports of the node beside it.
-const OWN_VARIABLE: [(&str, &str); 17] = [
+const OWN_VARIABLE: [(&str, &str); 18] = [
     ("add", "label"),
     ("generate", "count"),
     ("generate", "to"),
     ("generate", "listen"),
+    ("generate", "kafka-option"),
     ("tail", "since"),
     ("forward", "listen"),
     ("forward", "insecure-listen"),

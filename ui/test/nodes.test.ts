@@ -10,7 +10,14 @@ import {
   reReplicatedDamage,
 } from "../src/nodes/health.ts";
 import { nodeNames } from "../src/nodes/names.ts";
-import { type ClusterFacts, isEmpty, type NodeFacts, queriedNode } from "../src/state/cluster.ts";
+import {
+  type ClusterFacts,
+  isEmpty,
+  type KafkaFacts,
+  type NodeFacts,
+  queriedNode,
+  type TopicFacts,
+} from "../src/state/cluster.ts";
 
 const node = (id: string, more: Partial<NodeFacts> = {}): NodeFacts => ({
   id,
@@ -25,6 +32,31 @@ const node = (id: string, more: Partial<NodeFacts> = {}): NodeFacts => ({
   segments_with_damaged_blocks: 0,
   ...more,
 });
+const sink = {
+  address: "c",
+  failure: null,
+  failing_since: null,
+  waiting_inserts: 0,
+  waiting_bytes: 0,
+  waiting_seconds: 0,
+};
+const topic: TopicFacts = { topic: "orders", partitions: 4, lag: 5_000, behind_seconds: 90, undecoded: 0 };
+const kafka: KafkaFacts = {
+  brokers: "b:1",
+  group: "g",
+  workers: 1,
+  connected_workers: 1,
+  disconnected_since: null,
+  refusal: null,
+  last_failure: null,
+  last_failure_at: null,
+  partitions: 4,
+  lag: 7,
+  behind_seconds: 30,
+  undecoded: 0,
+  topics: [],
+  topics_left_out: 0,
+};
 const cluster = (nodes: NodeFacts[], more: Partial<ClusterFacts> = {}): ClusterFacts => ({
   nodes,
   queried_node: nodes[0]?.id ?? "",
@@ -108,13 +140,31 @@ describe("the problems of a node", () => {
       { retention_suspended: { clock_ahead_seconds: 691_200, remaining_seconds: 3_600 } },
       ["It removes nothing by age: its clock jumped 8 d 0 h ahead. Correct it, or retention resumes in 1 h 0 min."],
     ],
-    [{ database: { failure: null, failing_since: null } }, []],
+    [{ database: { address: "c", failure: null, failing_since: null } }, []],
     [
       {
-        database: { failure: "no answer", failing_since: "T" },
-        sink: { failure: "no way", failing_since: null, waiting_bytes: 0 },
+        database: { address: "c", failure: "no answer", failing_since: "T" },
+        sink: { ...sink, failure: "no way" },
       },
       ["It keeps records in its queue since <T>: no answer.", "It has 0 B on disk for ClickHouse: no way."],
+    ],
+    [{ sink: { ...sink, waiting_seconds: 29 } }, []],
+    [
+      { sink: { ...sink, waiting_bytes: 5_000, waiting_seconds: 90 } },
+      ["It has 5.0 kB on disk for ClickHouse, the oldest for 1 min: ClickHouse is slow."],
+    ],
+    [{ kafka }, []],
+    [
+      { kafka: { ...kafka, disconnected_since: "T", last_failure: "refused" } },
+      ["It has had no connection to Kafka since <T>: refused."],
+    ],
+    [
+      { kafka: { ...kafka, refusal: "disk full" } },
+      ["It reads nothing from Kafka, as its queue refuses records: disk full."],
+    ],
+    [
+      { kafka: { ...kafka, lag: 5_000, behind_seconds: 90, topics: [topic] } },
+      ["It is 1 min behind Kafka: 5,000 messages are not stored, most of topic orders."],
     ],
     [{ queue: { pending_bytes: 1, oldest_pending_seconds: 29 } }, []],
     [{ queue: { pending_bytes: 1, oldest_pending_seconds: 90 } }, ["It has records that have been pending for 1 min."]],

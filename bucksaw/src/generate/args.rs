@@ -6,6 +6,7 @@ use std::time::Duration;
 use bucksaw_forward::Config as ForwardConfig;
 use bucksaw_generate::{Config, SampleFormat};
 use bucksaw_ingest::Durability;
+use bucksaw_kafka::ClientOption;
 use bucksaw_record::Labels;
 use clap::{Args, ValueEnum};
 use tokio::sync::watch;
@@ -52,9 +53,11 @@ pub(crate) struct GenerateArgs {
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     format: LineFormat,
 
-    /// Node to send to, instead of standard output: http[s]://HOST:PORT, or bucksaw://HOST:PORT for the framed protocol
+    /// Where to send to, instead of standard output: http[s]://HOST:PORT or grpc://HOST:PORT of a node, bucksaw://HOST:PORT for the
+    /// framed protocol, or kafka://HOST:PORT/TOPIC
     ///
-    /// Each line becomes one record, also if the node restarts meanwhile. Ends when all of them are acknowledged.
+    /// Each line becomes one record, also if the node restarts meanwhile, or one message of the topic. Ends when all of them are
+    /// acknowledged.
     #[arg(long, value_name = "URL")]
     pub(super) to: Option<LoadTarget>,
 
@@ -80,6 +83,10 @@ pub(crate) struct GenerateArgs {
     #[arg(value_parser = durability(&["fast", "durable", "bulk"]))]
     pub(super) durability: Durability,
 
+    /// Property of librdkafka for kafka://, such as security.protocol=SSL; repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = ClientOption::parse)]
+    pub(super) kafka_option: Vec<ClientOption>,
+
     /// File for the rate: a line of CSV per second with the records and bytes written and acknowledged in it
     ///
     /// An existing file is replaced. `bucksaw-bench plot` draws it.
@@ -99,20 +106,30 @@ enum LineFormat {
     Json,
 }
 
-/// Flags that have no effect on standard output.
+/// Flags that have no effect on standard output, and those that have none on messages of Kafka.
 const NOT_FOR_STANDARD_OUTPUT: [(&str, &str); 4] =
     [("labels", "--label"), ("durability", "--durability"), ("listen", "--listen"), ("token_file", "--token-file")];
+const NOT_FOR_KAFKA: [(&str, &str); 3] =
+    [("labels", "--label"), ("durability", "--durability"), ("token_file", "--token-file")];
 
 impl GenerateArgs {
     /// Refuses typed flags that have no effect.
     pub(crate) fn apply_layers(&self, layer: impl Fn(&str) -> Layer) -> Result<(), UsageError> {
-        let typed = NOT_FOR_STANDARD_OUTPUT.iter().find(|(id, _)| layer(id) == Layer::Flag);
-        match typed.filter(|_| self.to.is_none()) {
-            Some((_, flag)) => {
-                Err(UsageError(format!("{flag} has no effect on standard output: name a node with --to")))
-            }
-            None => Ok(()),
-        }
+        let typed = |flags: &[(&str, &'static str)]| {
+            flags.iter().find(|(id, _)| layer(id) == Layer::Flag).map(|(_, flag)| *flag)
+        };
+        let for_kafka_only = typed(&[("kafka_option", "--kafka-option")])
+            .map(|flag| format!("{flag} has no effect: name a topic with --to kafka://HOST:PORT/TOPIC"));
+        let message = match &self.to {
+            None => typed(&NOT_FOR_STANDARD_OUTPUT)
+                .map(|flag| format!("{flag} has no effect on standard output: name a node with --to"))
+                .or(for_kafka_only),
+            Some(LoadTarget::Kafka { .. }) => typed(&NOT_FOR_KAFKA).map(|flag| {
+                format!("{flag} has no effect on messages of Kafka: it is a setting of the node that reads them")
+            }),
+            Some(_) => for_kafka_only,
+        };
+        message.map_or(Ok(()), |message| Err(UsageError(message)))
     }
 
     /// Refuses lines that a node would cut.

@@ -3,6 +3,8 @@
 //! ```text
 //!   thread: producer ─ lines due, in batches ─► channel ─► bucksaw://  agent of `bucksaw_forward`
 //!              │                          full: back-pressure  http://     bodies with idempotency keys
+//!              │                                               grpc://     batches of `bucksaw.v1` with idempotency keys
+//!              │                                               kafka://    an idempotent producer of librdkafka
 //!              └──► standard output
 //!   main thread: signals, rate log, progress, metrics
 //! ```
@@ -12,7 +14,9 @@
 mod args;
 mod batch_pipe;
 mod framed;
+mod grpc;
 mod http;
+mod kafka;
 mod load_totals;
 mod metrics;
 mod producer;
@@ -67,6 +71,21 @@ pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<Exit> {
                 let node = NodeArgs { addr: url.clone(), timeout: None, tls, token };
                 let upload = http::LineUpload::new(&node, &args.labels()?, args.durability)?;
                 supervisor.run(http::send(batches, upload, counters), true).await
+            }
+            LoadTarget::Grpc(address) => {
+                let call = grpc::IngestCall::new(address, args.labels()?, args.durability);
+                supervisor.run(call.send(batches, counters), true).await
+            }
+            LoadTarget::Kafka { broker, topic } => {
+                let producer = kafka::TopicProducer::new(broker, topic, &args.kafka_option, counters)?;
+                let (ended, end) = oneshot::channel();
+                start_thread(move || {
+                    // The receiver is dropped at an interrupt.
+                    let _ = ended.send(producer.send(batches));
+                    Ok(())
+                })?;
+                let sent = async { end.await.context("the thread that sends has ended")? };
+                supervisor.run(sent, true).await
             }
         }
     })

@@ -9,6 +9,7 @@ mod data_dir;
 mod descriptors;
 mod disk;
 mod kafka;
+mod kafka_status;
 mod listen;
 mod memory;
 mod metrics;
@@ -145,9 +146,11 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     // Answers are rendered on blocking threads of the HTTP runtime.
     let http_tasks = Arc::new(real::Tasks::new(runtimes.http.handle().clone()));
     let answers = Answers::new(node.engine.clone(), http_tasks).with_scatter(node.scatter.clone());
+    let kafka_status = kafka.as_ref().map(|config| kafka_status::part(config, &metrics.kafka.monitor, &env));
     let app = App::new(answers, node.shedder.clone(), env, api_config, metrics.api, info, registry)
         .with_authenticator(authenticator.clone())
         .with_repair(node.repair.clone())
+        .with_status_part(kafka_status)
         .with_agents(metrics.agents, &node.cluster)
         .with_cluster(node.cluster.clone(), args.replication_factor)
         .with_audit(args.audit);

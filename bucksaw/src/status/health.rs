@@ -13,6 +13,12 @@ use crate::print::{human_bytes, human_seconds};
 /// `docs/operating.md` and `docs/alerts.yml` use the same limit.
 const PENDING_SECONDS_MAX: f64 = 30.0;
 
+/// How long rows may wait for ClickHouse beside the segments, in seconds.
+const SINK_WAITING_SECONDS_MAX: f64 = 30.0;
+
+/// How long a message of Kafka may wait, in seconds.
+const KAFKA_BEHIND_SECONDS_MAX: f64 = 30.0;
+
 /// The state of a node in one word: its own report while it is a live member, else its membership state.
 pub(super) fn node_state(node: &NodeFields) -> Option<String> {
     match text(node, "membership") {
@@ -133,7 +139,12 @@ fn problems(node: &NodeFields) -> Vec<String> {
         let since = text(node, "sink_failing_since").map(|since| format!(" since {since}")).unwrap_or_default();
         let waiting = human_bytes(number(node, "sink_waiting_bytes"));
         problems.push(format!("has {waiting} on disk for ClickHouse{since}: {failure}"));
+    } else if let Some(age) = seconds("sink_waiting_seconds").filter(|age| *age > SINK_WAITING_SECONDS_MAX) {
+        let waiting = human_bytes(number(node, "sink_waiting_bytes"));
+        problems
+            .push(format!("has {waiting} on disk for ClickHouse, the oldest for {}: it is slow", human_seconds(age)));
     }
+    problems.extend(kafka(node));
     // A full index halts ingest, which the state reports.
     if is("store_index_memory_high") && state != Some("halted") {
         problems.push(
@@ -173,6 +184,25 @@ fn problems(node: &NodeFields) -> Vec<String> {
     }
     problems.extend(replication::repair_blocker(node));
     problems
+}
+
+/// Why a node does not read from Kafka, or how far it is behind.
+fn kafka(node: &NodeFields) -> Option<String> {
+    if let Some(since) = text(node, "kafka_disconnected_since") {
+        let reason = text(node, "kafka_last_failure").map(|reason| format!(": {reason}")).unwrap_or_default();
+        return Some(format!("has had no connection to Kafka since {since}{reason}"));
+    }
+    if let Some(refusal) = text(node, "kafka_refusal") {
+        return Some(format!("reads nothing from Kafka, as its queue refuses records: {refusal}"));
+    }
+    let behind = node.get("kafka_behind_seconds").and_then(Value::as_f64)?;
+    (behind > KAFKA_BEHIND_SECONDS_MAX).then(|| {
+        let topics = node.get("kafka_topics").and_then(Value::as_array);
+        let lagging = topics.into_iter().flatten().find(|topic| topic["lag"].as_u64().is_some_and(|lag| lag > 0));
+        let topic = lagging.and_then(|topic| topic["topic"].as_str()).map(one_line).unwrap_or_default();
+        let lag = number(node, "kafka_lag");
+        format!("is {} behind Kafka: {lag} messages are not stored, most of topic {topic}", human_seconds(behind))
+    })
 }
 
 fn plural(count: usize, one: &str) -> String {
@@ -228,13 +258,19 @@ mod tests {
                         "retention_suspended_clock_ahead_seconds": 691_200, "retention_suspended_remaining_seconds": 86_388,
                         "database_failure": "no answer", "database_failing_since": "T", "sink_failure": "no way",
                         "sink_waiting_bytes": 0},
+                    {"id": "i", "state": "ready", "kafka_disconnected_since": "T", "kafka_last_failure": "refused"},
+                    {"id": "j", "state": "ready", "kafka_refusal": "no space", "kafka_disconnected_since": null},
+                    {"id": "k", "state": "ready", "kafka_refusal": null, "kafka_behind_seconds": 90.5, "kafka_lag": 70,
+                        "kafka_topics": [{"topic": "orders", "lag": 60}, {"topic": "audit", "lag": 10}]},
+                    {"id": "l", "state": "ready", "kafka_behind_seconds": 30.0, "kafka_lag": 7},
+                    {"id": "m", "state": "ready", "sink_failure": null, "sink_waiting_seconds": 90.0, "sink_waiting_bytes": 2048},
                 ],
                 "protocol": "1.0",
                 "incompatible_peers": [{"address": "h:3", "protocol": 2}, {"address": null, "protocol": 0}],
                 "replication_factor": 3, "stores_alive": 1, "stores_missing": 2,
             }),
             &[
-                "8 nodes, 22 problems:",
+                "13 nodes, 26 problems:",
                 "- 1 of 3 stores is alive: until 2 more join, nothing is gathered; records stay in their queues and are found \
                  there",
                 "- a (a:1) is down since T: records that only it holds are missing from answers",
@@ -258,6 +294,10 @@ mod tests {
                 "- f removes nothing by age: its clock jumped 8d0h ahead; correct it, or retention resumes in 1d0h",
                 "- f keeps records in its queue since T: no answer",
                 "- f has 0 B on disk for ClickHouse: no way",
+                "- i has had no connection to Kafka since T: refused",
+                "- j reads nothing from Kafka, as its queue refuses records: no space",
+                "- k is 1m behind Kafka: 70 messages are not stored, most of topic orders",
+                "- m has 2.0 KB on disk for ClickHouse, the oldest for 1m: it is slow",
                 "- incompatible peer at h:3: protocol version 2, this node 1.0",
                 "- incompatible peer at an unknown address: protocol version 0, this node 1.0",
             ],

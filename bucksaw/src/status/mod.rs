@@ -3,6 +3,7 @@
 mod agents;
 mod fields;
 mod health;
+mod pipeline;
 mod replication;
 
 use anyhow::Context;
@@ -105,6 +106,7 @@ fn render(cluster: &Value) -> String {
         }
     }
     text.extend(nodes.iter().filter_map(trash));
+    text.extend(nodes.iter().flat_map(pipeline::lines));
     let fields = cluster.as_object().into_iter().flatten();
     for (key, value) in fields.filter(|(key, _)| !CLUSTER_KEYS.contains(&key.as_str())) {
         text.push_str(&format!("{}: {}\n", title(key), cell(key, value)));

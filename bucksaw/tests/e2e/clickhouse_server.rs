@@ -14,13 +14,25 @@ use crate::wait::wait_for;
 pub(crate) struct ClickHouseServer {
     dir: TempDir,
     http_port: u16,
+    /// The port for other shards, and the ports of all shards.
+    shard: Option<(u16, [u16; 2])>,
     child: Option<Child>,
 }
 
 impl ClickHouseServer {
     /// A server that answers.
     pub(crate) fn start() -> Self {
-        let mut server = Self { dir: tempfile::tempdir().unwrap(), http_port: free_port(), child: None };
+        Self::start_as(None)
+    }
+
+    /// Two servers that know each other as the shards of the cluster `shards`.
+    pub(crate) fn start_shards() -> [Self; 2] {
+        let ports = [free_port(), free_port()];
+        ports.map(|port| Self::start_as(Some((port, ports))))
+    }
+
+    fn start_as(shard: Option<(u16, [u16; 2])>) -> Self {
+        let mut server = Self { dir: tempfile::tempdir().unwrap(), http_port: free_port(), shard, child: None };
         server.restart();
         server
     }
@@ -35,18 +47,28 @@ impl ClickHouseServer {
                 .unwrap();
         }
         let config = self.dir.path().join("config.xml");
-        fs::write(&config, CONFIG).unwrap();
+        let shard = |port: &u16| format!("<shard><replica><host>127.0.0.1</host><port>{port}</port></replica></shard>");
+        let shards = self.shard.iter().flat_map(|(_, ports)| ports).map(shard).collect::<String>();
+        let shards = format!("<remote_servers><shards>{shards}</shards></remote_servers>");
+        let shards = if self.shard.is_some() { shards } else { String::new() };
+        fs::write(&config, CONFIG.replace("</clickhouse>", &format!("{shards}</clickhouse>"))).unwrap();
         // A process that was killed leaves these.
         let _ = fs::remove_file(data.join("status"));
         let log = File::create(self.dir.path().join("log")).unwrap();
         // The last statement waits until someone writes to the pipe, so the program does not end.
-        let statements = format!(
-            "SYSTEM START LISTEN HTTP; SELECT count() FROM file('{}', 'LineAsString', 'l String')",
-            stop.display()
-        );
+        let listens = if self.shard.is_some() {
+            "SYSTEM START LISTEN TCP; SYSTEM START LISTEN HTTP"
+        } else {
+            "SYSTEM START LISTEN HTTP"
+        };
+        let statements =
+            format!("{listens}; SELECT count() FROM file('{}', 'LineAsString', 'l String')", stop.display());
         let mut command = Command::new(installed.join("launcher"));
         command.arg(installed.join("libchdb.so")).arg("--config-file").arg(config).arg("--path").arg(data);
         command.args(["--listen_host", "127.0.0.1", "--http_port", &self.http_port.to_string()]);
+        if let Some((port, _)) = self.shard {
+            command.args(["--tcp_port", &port.to_string()]);
+        }
         command.args(["--query", &statements]).current_dir(self.dir.path()).env_clear().env("TZ", "UTC");
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
         self.child = Some(child);

@@ -313,6 +313,117 @@ fn a_sink_gets_each_record_once_while_clickhouse_and_the_node_are_killed() {
     assert_eq!(std::fs::read_dir(node.dir().join("clickhouse")).unwrap().count(), 0);
 }
 
+/// What ClickHouse does, and the setting of the tables with which it does that, and without.
+const OBSTACLES: [(&str, &str, &str); 2] = [
+    (
+        "ClickHouse error 252: Too many parts",
+        "parts_to_delay_insert = 0, parts_to_throw_insert = 1",
+        "parts_to_delay_insert = 1000, parts_to_throw_insert = 3000",
+    ),
+    (
+        "ClickHouse error 243: ",
+        "min_free_disk_bytes_to_perform_insert = 1000000000000000",
+        "min_free_disk_bytes_to_perform_insert = 0",
+    ),
+];
+
+/// One server, for a node whose store it is and for one that sends it copies.
+#[test]
+fn nothing_is_lost_or_doubled_while_clickhouse_refuses_is_full_or_slow() {
+    let mut database = ClickHouseServer::start();
+    let store = start(&database, &[]);
+    let sink = ["--clickhouse-sink", &database.url("logs?table=copies")];
+    let copies = TestServer::start(&[QUICK, &sink].concat());
+    let nodes = [&store, &copies];
+    let mut sent = 0;
+    let mut send_both = |count: u32| {
+        nodes.iter().for_each(|node| send(node, sent..sent + count));
+        sent += count;
+        sent
+    };
+    let set = |settings: &str| {
+        for table in ["records", "copies"] {
+            database.ask(&format!("ALTER TABLE logs.{table} MODIFY SETTING {settings}"));
+        }
+    };
+    let wait_idle = || {
+        nodes.iter().for_each(|node| node.wait_stored());
+        wait_until("nothing waits", || copies.status()["sink"]["waiting_inserts"] == 0);
+    };
+    send_both(500);
+    wait_idle();
+    for (words, with, without) in OBSTACLES {
+        set(with);
+        let total = send_both(500);
+        for (node, key) in [(&store, "database"), (&copies, "sink")] {
+            let seen = wait_for("the failure is reported", || {
+                let part = node.status()[key].clone();
+                part["failure"].is_string().then_some(part)
+            });
+            assert!(seen["failure"].as_str().unwrap().contains(words) && seen["failing_since"].is_string(), "{seen}");
+            // ClickHouse answers queries, and the queue has the rest.
+            assert!(sorted(lines(node, "")) == sorted(numbered(0..total)));
+            let status = String::from_utf8(node.cli(&["status"]).stdout).unwrap();
+            assert!(status.contains(words), "{status}");
+        }
+        let waits = copies.status()["sink"].clone();
+        assert!(waits["waiting_inserts"].as_u64() > Some(0) && waits["waiting_bytes"].as_u64() > Some(0), "{waits}");
+        assert!(store.status()["queue"]["pending_bytes"].as_u64() > Some(0));
+        set(without);
+        wait_idle();
+    }
+    // Inserts that take a second, one of them interrupted by a kill.
+    set("parts_to_delay_insert = 1, max_delay_to_insert = 1, min_delay_to_insert_ms = 1000");
+    send_both(500);
+    wait_until("an insert runs", || {
+        database.ask("SELECT count() FROM system.processes WHERE query LIKE 'INSERT%'") != "0"
+    });
+    database.restart();
+    let total = send_both(500);
+    wait_idle();
+    let all = format!("{total}\t{total}\t{total}");
+    for table in ["records", "copies"] {
+        assert_eq!(database.ask(&format!("SELECT count(), uniqExact(id), uniqExact(line) FROM logs.{table}")), all);
+    }
+    for (node, key) in [(&store, "database"), (&copies, "sink")] {
+        assert_eq!(node.status()[key]["failure"], Value::Null);
+        assert!(sorted(lines(node, "")) == sorted(numbered(0..total)));
+    }
+}
+
+/// A table over two shards, made by hand as the documents say, of which one is killed.
+#[test]
+fn the_shards_of_a_distributed_table_get_each_record_once() {
+    let [first, mut second] = ClickHouseServer::start_shards();
+    // A node creates the table of a shard.
+    drop(start(&first, &[]));
+    second.ask("CREATE DATABASE logs");
+    second.ask(&first.ask("SHOW CREATE TABLE logs.records FORMAT TSVRaw"));
+    let comment = first.ask("SELECT comment FROM system.tables WHERE database = 'logs' AND name = 'records'");
+    first.ask(&format!(
+        "CREATE TABLE logs.spread AS logs.records ENGINE = Distributed(shards, logs, records, cityHash64(id)) \
+         COMMENT '{comment}'"
+    ));
+    let node = TestServer::start(&[QUICK, &["--store", &first.url("logs?table=spread")]].concat());
+    send(&node, 0..2_000);
+    node.wait_stored();
+    second.kill();
+    send(&node, 2_000..4_000);
+    wait_until("the failure is reported", || node.status()["database"]["failure"].is_string());
+    second.restart();
+    node.wait_stored();
+    assert_eq!(sorted(lines(&node, "")), sorted(numbered(0..4_000)));
+    assert_eq!((node.count(""), node.count("line"), node.count("\"line 77 of\"")), (4_000, 4_000, 1));
+    let rows = |server: &ClickHouseServer| {
+        let counts = server.ask("SELECT count(), uniqExact(id) FROM logs.records");
+        let (rows, ids) = counts.split_once('\t').unwrap();
+        assert_eq!(rows, ids);
+        rows.parse::<u64>().unwrap()
+    };
+    let rows = [&first, &second].map(rows);
+    assert!(rows.iter().sum::<u64>() == 4_000 && rows.iter().all(|rows| *rows > 1_000), "{rows:?}");
+}
+
 #[test]
 fn a_wrong_database_is_an_error_at_the_start() {
     let database = ClickHouseServer::start();

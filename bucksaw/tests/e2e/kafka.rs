@@ -9,7 +9,7 @@ use serde_json::json;
 
 mod broker;
 
-use crate::node::TestServer;
+use crate::node::{TestServer, bucksaw, run};
 use crate::senders::{SenderRecord, python, stored};
 use crate::wait::wait_until;
 pub(crate) use broker::KafkaBroker;
@@ -94,6 +94,7 @@ fn each_message_is_found_once_while_nodes_and_broker_are_killed() {
     assert!(second.metric("bucksaw_kafka_commits_total") > 0.0);
 
     keys_headers_and_json_over_tls(&broker);
+    generated_messages_are_records(broker);
 }
 
 /// One broker serves both tests, as it takes seconds to start.
@@ -139,6 +140,12 @@ fn keys_headers_and_json_over_tls(broker: &KafkaBroker) {
     assert_eq!(records[3].line(), "{\"no\":\"message\"}");
     assert_eq!(node.metric("bucksaw_kafka_undecoded_total"), 2.0);
 
+    wait_until("the lag is known", || node.status()["kafka"]["partitions"] == 4);
+    let kafka = node.status()["kafka"].clone();
+    let topic = json!({"topic": "typed", "partitions": 4, "lag": 0, "behind_seconds": 0.0, "undecoded": 2});
+    assert_eq!((&kafka["topics"], &kafka["undecoded"]), (&json!([topic]), &json!(2)), "{kafka}");
+    assert_eq!((&kafka["connected_workers"], &kafka["disconnected_since"]), (&json!(1), &json!(null)), "{kafka}");
+
     // Another group, and the other mechanism: the same messages, the same ids.
     of("PLAIN", PASSWORD);
     node.restart_with(&[&flags[..], &["--kafka-group", "again"]].concat());
@@ -150,6 +157,46 @@ fn keys_headers_and_json_over_tls(broker: &KafkaBroker) {
     node.restart_with(&flags);
     wait_until("the failure is logged", || node.log().contains("no broker of Kafka answers"));
     assert_eq!(node.metric("bucksaw_kafka_connected_workers"), 0.0);
+    let kafka = node.status()["kafka"].clone();
+    assert!(kafka["disconnected_since"].is_string() && kafka["last_failure"].is_string(), "{kafka}");
+    assert!(!kafka.to_string().contains("sesame"), "{kafka}");
     assert!(node.terminate().success());
     assert!(!node.log().contains("sesame"), "{}", node.log());
+}
+
+fn generated_messages_are_records(mut broker: KafkaBroker) {
+    const COUNT: usize = 20_000;
+    let count = COUNT.to_string();
+    let flags = ["--rate", "0", "--count", &count, "--size", "150", "--format", "json"];
+    let want = run(bucksaw(["generate"]).args(flags), b"").stdout;
+    let (dir, to) = (tempfile::tempdir().unwrap(), format!("kafka://{}/generated", broker.address));
+    let log = dir.path().join("rate.csv");
+    let sent = run(bucksaw(["generate", "--to", &to, "--rate-log"]).arg(&log).args(flags), b"");
+    let said = String::from_utf8(sent.stderr).unwrap();
+    assert_eq!(sent.status.code(), Some(0), "{said}");
+    assert!(said.contains(&format!("{COUNT} records (2.9 MB) sent, {COUNT} acknowledged in ")), "{said}");
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(log.ends_with(&format!(",{COUNT},{0},{COUNT},{0}\n", 151 * COUNT)), "{log}");
+    let refused = run(&mut bucksaw(["generate", "--to", &to, "--label", "a=b"]), b"");
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("--label has no effect on messages of Kafka"));
+
+    let node = TestServer::start(&reads(&broker.address, "generated"));
+    wait_read(&[&node], COUNT);
+    // Without the times, which differ.
+    let texts = |lines: Vec<String>| {
+        let mut texts: Vec<String> = lines.iter().map(|line| line[34..].to_owned()).collect();
+        texts.sort();
+        texts
+    };
+    let found = stored(&node).iter().map(|record| record.line().to_owned()).collect();
+    let want = String::from_utf8(want).unwrap().lines().map(str::to_owned).collect();
+    assert!(texts(found) == texts(want));
+
+    // The status says that nothing is read while the broker is away.
+    broker.kill();
+    wait_until("the status says so", || {
+        let status = String::from_utf8(node.cli(&["status"]).stdout).unwrap();
+        status.contains("has had no connection to Kafka since")
+            && status.contains("0 messages to store of 4 partitions")
+    });
 }

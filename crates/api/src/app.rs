@@ -1,6 +1,7 @@
 //! The state that all handlers share.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,6 +18,7 @@ use bucksaw_sources::{AgentRegistry, AuditTrail, Intake};
 use bucksaw_steering::LoadShedder;
 use bucksaw_store::repair::Repair;
 use prometheus_client::registry::Registry;
+use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::admission::Admission;
@@ -43,6 +45,15 @@ pub struct NodeInfo {
     pub insecure_listeners: Vec<String>,
 }
 
+/// A part of a node's status that a crate beside this one reports, such as a source.
+pub trait StatusPart: Debug + Send + Sync {
+    /// The key in the status of the node.
+    fn key(&self) -> &'static str;
+
+    /// The value: an object. Called for each status; it must not block.
+    fn value(&self) -> Value;
+}
+
 /// The state behind the handlers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct App {
@@ -67,6 +78,7 @@ pub struct App {
     pub(crate) authenticator: Option<Authenticator>,
     pub(crate) provider: IdentityProvider,
     pub(crate) audit: Option<Arc<AuditTrail>>,
+    pub(crate) status_parts: Vec<Arc<dyn StatusPart>>,
     ready: Arc<AtomicBool>,
 }
 
@@ -113,6 +125,7 @@ impl App {
             authenticator: None,
             provider: IdentityProvider::new(env.clone()),
             audit: None,
+            status_parts: Vec::new(),
             ready: Arc::new(AtomicBool::new(true)),
         }
     }
@@ -147,6 +160,13 @@ impl App {
     #[must_use]
     pub fn with_repair(self, repair: Option<Arc<Repair>>) -> Self {
         Self { repair, ..self }
+    }
+
+    /// Adds a part to the status. Call it before [`Self::with_cluster`].
+    #[must_use]
+    pub fn with_status_part(mut self, part: Option<Arc<dyn StatusPart>>) -> Self {
+        self.status_parts.extend(part);
+        self
     }
 
     /// Sets whether the node is ready for traffic; `false` while it stops.

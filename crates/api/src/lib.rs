@@ -43,7 +43,7 @@ mod streams;
 mod tail;
 
 pub use access::RouteAccess;
-pub use app::{App, NodeInfo};
+pub use app::{App, NodeInfo, StatusPart};
 pub use config::Config;
 pub use metrics::Metrics;
 pub use server::{grpc_methods, otlp_routes, routes, serve, serve_grpc, serve_otlp_grpc, serve_otlp_http};

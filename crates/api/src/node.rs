@@ -268,7 +268,11 @@ fn node_status_blocking(app: &App) -> Value {
             "failing_since": format_time(sink.failing_since),
             "waiting_inserts": sink.waiting_inserts,
             "waiting_bytes": sink.waiting_bytes,
+            "waiting_seconds": sink.oldest_waiting.map_or(0.0, |since| app.now().saturating_sub(since.0).0 as f64 / 1e3),
         });
+    }
+    for part in &app.status_parts {
+        status[part.key()] = part.value();
     }
     // With a replication factor of 1 no other copy exists.
     if let Some(repair) = app.repair.as_ref().filter(|_| app.engine().store().replication_factor() > 1) {

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bucksaw_record::{Id, Labels};
-use bucksaw_segment::{Chunk, RecordSummary};
-use bucksaw_store::{RangeError, RangeRead, RangeStream, RecordRange};
+use bucksaw_segment::{Chunk, RecordSummary, Rows};
+use bucksaw_store::{RangeColumns, RangeError, RangeRead, RangeStream, RecordRange};
 
 use crate::database::Database;
 use crate::error::ClickHouseError;
@@ -14,7 +14,7 @@ use crate::row_decoder::{RowBuffer, RowFields};
 use crate::row_group::RowsByStream;
 use crate::slices::Slice;
 use crate::statement::Statement;
-use crate::table::{COLUMNS_OF_IDS, COLUMNS_READ, quoted};
+use crate::table::{COLUMNS_OF_ID_GROUPS, COLUMNS_OF_IDS, COLUMNS_READ, ID_GROUPS, quoted};
 
 /// Memory of a read: pieces of the answer that wait, a group of rows, and a row that has not arrived as a whole.
 const READ_BYTES: u64 = 4 << 20;
@@ -24,6 +24,12 @@ const ROW_BYTES_MAX: usize = 32 << 20;
 
 /// Rows that ClickHouse reads at once for a query that wants few.
 const FEW_ROWS: u64 = 4_096;
+
+/// Runs of ids that are passed on together.
+const RUNS_MAX: usize = 4_096;
+
+/// Memory of ClickHouse, in bytes, for the groups of ids of a slice. What needs more is written to its disk.
+const GROUPING_BYTES_MAX: u64 = 256 << 20;
 
 /// Streams that are listed of a slice.
 const STREAMS_MAX: usize = 100_000;
@@ -80,7 +86,8 @@ impl TableRange {
         request: &RangeRead<'_>,
         visit: &mut dyn FnMut(&[Chunk<'_>]) -> ControlFlow<()>,
     ) -> Result<(), ClickHouseError> {
-        let columns = if request.ids_only { COLUMNS_OF_IDS } else { COLUMNS_READ };
+        let has_text = request.columns == RangeColumns::Records;
+        let columns = if has_text { COLUMNS_READ } else { COLUMNS_OF_IDS };
         let end = if request.newest_first { "ORDER BY id DESC" } else { "ORDER BY id" };
         let Some(mut question) = self.question(columns, request.ids, end) else { return Ok(()) };
         if request.records_max.is_some_and(|records| records <= FEW_ROWS) {
@@ -89,8 +96,10 @@ impl TableRange {
         let mut reply = self.database.start(question)?;
         let (mut buffer, mut group) = (RowBuffer::default(), RowsByStream::default());
         while let Some(piece) = reply.next(request.is_stopped)? {
-            let goes_on = buffer
-                .add(&piece, !request.ids_only, &mut |row| !group.add(row) || group.take(&mut *visit).is_continue());
+            let goes_on = buffer.add(&piece, &mut |fields| {
+                let is_full = group.add(fields.row(has_text)?);
+                Some(!is_full || group.take(&mut *visit).is_continue())
+            });
             if !goes_on {
                 return Ok(());
             }
@@ -108,6 +117,46 @@ impl TableRange {
             0 => Ok(()),
             _ => Err(ClickHouseError::Malformed("rows that are no records, because another program changed the table")),
         }
+    }
+
+    /// Reads ids alone, as runs.
+    fn read_ids(
+        &self,
+        request: &RangeRead<'_>,
+        visit: &mut dyn FnMut(&[Chunk<'_>]) -> ControlFlow<()>,
+    ) -> Result<(), ClickHouseError> {
+        let end = if request.newest_first { format!("{ID_GROUPS} DESC") } else { ID_GROUPS.to_owned() };
+        let Some(question) = self.question(COLUMNS_OF_ID_GROUPS, request.ids, &end) else { return Ok(()) };
+        let question = question.with_setting("max_bytes_before_external_group_by", GROUPING_BYTES_MAX);
+        let question = question.with_setting("max_bytes_before_external_sort", GROUPING_BYTES_MAX);
+        let mut reply = self.database.start(question)?;
+        let (mut buffer, mut runs, labels) = (RowBuffer::default(), Vec::new(), Labels::default());
+        let mut take = |runs: &mut Vec<(Id, u32)>| {
+            // Groups come in the order of the answer, and the ids of a chunk rise.
+            runs.sort_unstable_by_key(|(first, _)| *first);
+            let mut rows = Rows::default();
+            runs.drain(..).for_each(|(first, count)| rows.push_run(first, count));
+            visit(&[Chunk { labels: &labels, rows: Arc::new(rows), text: &[] }])
+        };
+        while let Some(piece) = reply.next(request.is_stopped)? {
+            let goes_on = buffer.add(&piece, &mut |fields| {
+                runs.extend(fields.id_group()?.runs());
+                Some(runs.len() < RUNS_MAX || take(&mut runs).is_continue())
+            });
+            if !goes_on {
+                return Ok(());
+            }
+            if buffer.len() > ROW_BYTES_MAX {
+                return Err(ClickHouseError::Malformed("a list of ids is too long"));
+            }
+        }
+        if !buffer.is_empty() {
+            return Err(ClickHouseError::Malformed("a row is cut"));
+        }
+        if !runs.is_empty() {
+            let _ = take(&mut runs);
+        }
+        Ok(())
     }
 
     fn list_streams(&self, ids: (Id, Id), is_stopped: &dyn Fn() -> bool) -> Result<Vec<RangeStream>, ClickHouseError> {
@@ -157,7 +206,10 @@ impl RecordRange for TableRange {
         request: &RangeRead<'_>,
         visit: &mut dyn FnMut(&[Chunk<'_>]) -> ControlFlow<()>,
     ) -> Result<(), RangeError> {
-        let result = self.read_rows(request, visit);
+        let result = match request.columns {
+            RangeColumns::Ids => self.read_ids(request, visit),
+            RangeColumns::Records | RangeColumns::IdsAndStreams => self.read_rows(request, visit),
+        };
         self.finish(result, ())
     }
 

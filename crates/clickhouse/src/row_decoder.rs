@@ -12,6 +12,41 @@ pub(crate) struct TableRow<'a> {
     pub(crate) text: Option<RowText<'a>>,
 }
 
+/// Ids with one time and producer, of any stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IdGroup<'a> {
+    /// The id with sequence number 0.
+    base: Id,
+    /// The lowest and the highest sequence number.
+    low: u32,
+    high: u32,
+    /// The sequence numbers, ascending; none if all from the lowest to the highest are there.
+    sequences: &'a [u8],
+}
+
+impl IdGroup<'_> {
+    /// The ids as runs: the first, and the number of consecutive ones.
+    pub(crate) fn runs(&self) -> Vec<(Id, u32)> {
+        let id = |sequence: u32| Id::from_bits(self.base.bits() | u128::from(sequence));
+        if self.sequences.is_empty() {
+            // All 2³² numbers are too many for one run.
+            return match self.high.saturating_sub(self.low).checked_add(1) {
+                Some(count) => vec![(id(self.low), count)],
+                None => vec![(id(0), 1 << 31), (id(1 << 31), 1 << 31)],
+            };
+        }
+        let mut runs: Vec<(Id, u32)> = Vec::new();
+        for bytes in self.sequences.as_chunks::<4>().0 {
+            let next = id(u32::from_le_bytes(*bytes));
+            match runs.last_mut() {
+                Some((first, count)) if first.bits() + u128::from(*count) == next.bits() => *count += 1,
+                _ => runs.push((next, 1)),
+            }
+        }
+        runs
+    }
+}
+
 /// What a read of ids leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowText<'a> {
@@ -89,6 +124,20 @@ impl<'a> RowFields<'a> {
         Some(texts?.chunks_exact(2).filter_map(|pair| Some((*pair.first()?, *pair.get(1)?))).collect())
     }
 
+    fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    /// A group of ids.
+    pub(crate) fn id_group(&mut self) -> Option<IdGroup<'a>> {
+        let (stem, producer) = (self.u64()?, self.u32()?);
+        let base = Id::from_bits(u128::from(stem) << 64 | u128::from(producer) << 32);
+        let (low, high) = (self.u32()?, self.u32()?);
+        let count = usize::try_from(self.varint()?).ok()?;
+        let sequences = self.take(count.checked_mul(4)?)?;
+        Some(IdGroup { base, low, high, sequences })
+    }
+
     /// A row, with or without text.
     pub(crate) fn row(&mut self, has_text: bool) -> Option<TableRow<'a>> {
         let id = Id::from_bits(self.u128()?);
@@ -115,15 +164,16 @@ pub(crate) struct RowBuffer {
 }
 
 impl RowBuffer {
-    /// Adds a piece and passes the whole rows to `visit` until it returns false.
-    pub(crate) fn add(&mut self, piece: &[u8], has_text: bool, visit: &mut dyn FnMut(TableRow<'_>) -> bool) -> bool {
+    /// Adds a piece and calls `next` for each row. It reads the row and returns whether another one is wanted; `None` if the bytes
+    /// end before the row does.
+    pub(crate) fn add(&mut self, piece: &[u8], next: &mut dyn FnMut(&mut RowFields<'_>) -> Option<bool>) -> bool {
         self.bytes.extend_from_slice(piece);
         let mut fields = RowFields(&self.bytes);
         let mut wanted = true;
         while wanted {
             let before = fields;
-            match fields.row(has_text) {
-                Some(row) => wanted = visit(row),
+            match next(&mut fields) {
+                Some(goes_on) => wanted = goes_on,
                 None => {
                     fields = before;
                     break;
@@ -163,25 +213,58 @@ mod tests {
         for size in 1..bytes.len() {
             let (mut buffer, mut ids) = (RowBuffer::default(), Vec::new());
             for piece in bytes.chunks(size) {
-                buffer.add(piece, true, &mut |row| {
+                buffer.add(piece, &mut |fields| {
+                    let row = fields.row(true)?;
                     let text = row.text.unwrap();
                     assert_eq!(RowFields(row.labels).texts().collect::<Vec<_>>(), [b"app".as_slice(), b"shop"]);
                     assert_eq!((text.accepted_ms, text.nanos, text.flags), (7, 9, 2));
                     assert_eq!(RowFields(text.values).texts().collect::<Vec<_>>(), [b"xy"]);
                     assert_eq!((text.line, text.names), (b"line\n".as_slice(), b"\x01\x01a".as_slice()));
                     ids.push(row.id.bits());
-                    true
+                    Some(true)
                 });
             }
             assert_eq!((ids.as_slice(), buffer.is_empty()), ([1, 2, 3].as_slice(), true));
         }
     }
 
+    /// A group as ClickHouse writes it.
+    fn group_bytes(low: u32, high: u32, sequences: &[u32]) -> Vec<u8> {
+        let mut bytes = [&7_u64.to_le_bytes()[..], &9_u32.to_le_bytes()].concat();
+        bytes.extend([low.to_le_bytes(), high.to_le_bytes()].concat());
+        bytes.push(sequences.len() as u8);
+        sequences.iter().for_each(|sequence| bytes.extend(sequence.to_le_bytes()));
+        bytes
+    }
+
+    #[test]
+    fn groups_of_ids_are_runs() {
+        let check = |low, high, sequences: &[u32], want: &[(u32, u32)]| {
+            let bytes = group_bytes(low, high, sequences);
+            let mut fields = RowFields(&bytes);
+            let runs = fields.id_group().unwrap().runs();
+            let want = want.iter().map(|(first, count)| (7 << 64 | 9 << 32 | u128::from(*first), *count));
+            assert!(runs.into_iter().map(|(first, count)| (first.bits(), count)).eq(want) && fields.0.is_empty());
+        };
+        check(5, 5, &[], &[(5, 1)]);
+        check(0, 999, &[], &[(0, 1_000)]);
+        check(0, u32::MAX, &[], &[(0, 1 << 31), (1 << 31, 1 << 31)]);
+        check(2, 9, &[2, 3, 4, 8, 9], &[(2, 3), (8, 2)]);
+        check(u32::MAX - 1, u32::MAX, &[], &[(u32::MAX - 1, 2)]);
+        check(0, u32::MAX, &[0, u32::MAX], &[(0, 1), (u32::MAX, 1)]);
+        let bytes = group_bytes(2, 9, &[2, 9]);
+        (0..bytes.len()).for_each(|cut| assert_eq!(RowFields(&bytes[..cut]).id_group(), None));
+    }
+
     proptest! {
         #[test]
-        fn any_bytes_end(bytes in prop::collection::vec(any::<u8>(), 0..300), has_text: bool) {
+        fn any_bytes_end(bytes in prop::collection::vec(any::<u8>(), 0..300), kind in 0..3) {
             let mut buffer = RowBuffer::default();
-            buffer.add(&bytes, has_text, &mut |_| true);
+            buffer.add(&bytes, &mut |fields| match kind {
+                0 => fields.row(true).map(|_| true),
+                1 => fields.row(false).map(|_| true),
+                _ => fields.id_group().map(|group| group.runs().len() < 99),
+            });
             prop_assert!(buffer.len() <= bytes.len());
         }
     }

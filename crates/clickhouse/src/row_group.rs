@@ -243,7 +243,7 @@ mod tests {
 
     fn decode(bytes: &[u8]) -> Vec<Found> {
         let (mut group, mut buffer, mut found) = (RowsByStream::default(), RowBuffer::default(), Vec::new());
-        assert!(buffer.add(bytes, true, &mut |row| !group.add(row)) && buffer.is_empty());
+        assert!(buffer.add(bytes, &mut |fields| fields.row(true).map(|row| !group.add(row))) && buffer.is_empty());
         assert_eq!(group.invalid_rows, 0);
         group.take(|chunks| {
             for chunk in chunks {

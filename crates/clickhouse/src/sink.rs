@@ -182,6 +182,7 @@ impl BatchSink for ClickHouseSink {
             failing_since: failure.since,
             waiting_inserts: pieces,
             waiting_bytes: bytes,
+            oldest_waiting: self.spool.oldest(),
         }
     }
 }

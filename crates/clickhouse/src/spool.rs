@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use bucksaw_env::{Env, lock, read_file};
+use bucksaw_record::{Id, Millis};
 
 use crate::pieces::SegmentPiece;
 
@@ -121,9 +122,19 @@ impl Spool {
         let files = lock(&self.files);
         (files.len() as u64, files.values().sum())
     }
+
+    /// When the queue segment of the oldest piece was begun.
+    pub(crate) fn oldest(&self) -> Option<Millis> {
+        lock(&self.files).keys().next().and_then(|name| SpooledPiece::parse(name)?.begun())
+    }
 }
 
 impl SpooledPiece {
+    /// When its queue segment was begun: tokens begin with the id of the segment.
+    fn begun(&self) -> Option<Millis> {
+        self.token.split('-').next()?.parse::<Id>().ok().map(Id::time)
+    }
+
     fn parse(name: &str) -> Option<Self> {
         let (token, records) = name.strip_suffix(EXTENSION)?.rsplit_once('-')?;
         Some(Self { name: name.to_owned(), token: token.to_owned(), records: records.parse().ok()? })
@@ -135,6 +146,7 @@ mod tests {
     use std::sync::Arc;
 
     use bucksaw_env::sim;
+    use bucksaw_record::Producer;
 
     use super::*;
 
@@ -147,6 +159,17 @@ mod tests {
         let piece = SegmentPiece { token: format!("id-{number:06}-00"), rows: vec![7; 1_000], records: 3 };
         spool.add(&piece).unwrap();
         spool.sync().unwrap();
+    }
+
+    #[test]
+    fn the_oldest_piece_has_the_time_of_its_segment() {
+        let spool = Spool::open(env(), PathBuf::from("/data/clickhouse")).unwrap();
+        assert_eq!(spool.oldest(), None);
+        for ms in [9_000, 7_000] {
+            let id = Id::new(Millis(ms), Producer::new(5), 0);
+            spool.add(&SegmentPiece { token: format!("{id}-000001-00"), rows: vec![1], records: 1 }).unwrap();
+        }
+        assert_eq!(spool.oldest(), Some(Millis(7_000)));
     }
 
     #[test]

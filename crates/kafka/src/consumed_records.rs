@@ -92,8 +92,10 @@ impl ConsumedRecords {
         }
         partition.next = Some(message.offset.saturating_add(1));
         partition.is_in_batch = true;
+        partition.read_time = message.timestamp.and_then(|ms| u64::try_from(ms).ok()).map(Millis);
         if let Some(reason) = undecoded {
             self.metrics.undecoded.get_or_create(&[("reason", reason.name())]).inc();
+            self.metrics.monitor.count_undecoded(topic);
         }
         self.messages += 1;
         self.value_bytes += message.value.map_or(0, <[u8]>::len) as u64;

@@ -1,9 +1,10 @@
 //! What librdkafka reports to a worker: rebalances, statistics, errors.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
-use bucksaw_env::{LogLimits, lock, log_limited, set_gauge};
+use bucksaw_env::{Clock, LogLimits, lock, log_limited, set_gauge};
+use bucksaw_record::Millis;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerContext, Rebalance};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
@@ -14,6 +15,7 @@ use tracing::{debug, info};
 use crate::config::StartOffset;
 use crate::consumed_records::{CommitOffset, ConsumedRecords};
 use crate::metrics::{Metrics, partition_labels};
+use crate::monitor::PartitionLag;
 
 /// The consumer of a worker.
 pub(crate) type GroupConsumer = BaseConsumer<GroupEvents>;
@@ -30,20 +32,25 @@ pub(crate) struct GroupEvents {
     pub(crate) is_closing: AtomicBool,
     is_connected: AtomicBool,
     start: StartOffset,
+    /// The number of the worker.
+    worker: usize,
     metrics: Metrics,
+    clock: Arc<dyn Clock>,
     log_limits: LogLimits,
 }
 
 impl GroupEvents {
-    pub(crate) fn new(start: StartOffset, metrics: Metrics, log_limits: LogLimits) -> Self {
+    pub(crate) fn new(start: StartOffset, worker: usize, metrics: Metrics, clock: Arc<dyn Clock>) -> Self {
         Self {
             records: Mutex::default(),
             assigned: Mutex::default(),
             is_closing: AtomicBool::new(false),
             is_connected: AtomicBool::new(false),
             start,
+            worker,
             metrics,
-            log_limits,
+            log_limits: LogLimits::new(Arc::clone(&clock)),
+            clock,
         }
     }
 
@@ -52,7 +59,17 @@ impl GroupEvents {
         std::mem::take(&mut lock(&self.assigned))
     }
 
+    fn now(&self) -> Millis {
+        Millis(self.clock.unix_ms())
+    }
+
+    /// Notes a failure for the status.
+    fn fail(&self, reason: &str) {
+        self.metrics.monitor.fail(self.now(), reason);
+    }
+
     pub(crate) fn set_connected(&self, is_connected: bool) {
+        self.metrics.monitor.set_connected(self.worker, is_connected, self.now());
         if self.is_connected.swap(is_connected, Ordering::Relaxed) != is_connected {
             let gauge = &self.metrics.connected_workers;
             if is_connected {
@@ -94,6 +111,7 @@ impl GroupEvents {
     pub(crate) fn end_commit(&self, offsets: &[CommitOffset], result: KafkaResult<()>) {
         if let Err(error) = result {
             self.metrics.failed_commits.inc();
+            self.fail(&format!("cannot commit offsets: {error}"));
             log_limited!(self.log_limits, warn, %error, "cannot commit offsets to Kafka; they are committed again, or their messages are read again");
             return;
         }
@@ -103,6 +121,14 @@ impl GroupEvents {
                 records.set_committed(topic, *partition, *offset);
             }
         });
+    }
+
+    /// Passes the lags on to the status.
+    fn report(&self, partitions: Vec<PartitionLag>) {
+        let monitor = &self.metrics.monitor;
+        monitor.set_partitions(self.worker, partitions);
+        let behind = monitor.status(self.now()).behind.unwrap_or_default();
+        set_gauge(&self.metrics.behind_seconds, behind.as_secs());
     }
 
     /// Removes partitions, without a commit.
@@ -127,6 +153,7 @@ impl GroupEvents {
         self.forget(&partitions);
         self.metrics.partitions.dec_by(i64::try_from(partitions.len()).unwrap_or_default());
         *lock(&self.records) = None;
+        self.report(Vec::new());
         lock(&self.assigned).clear();
         self.set_connected(false);
     }
@@ -158,7 +185,9 @@ impl ClientContext for GroupEvents {
 
     fn stats(&self, statistics: Statistics) {
         self.set_connected(statistics.brokers.values().any(|broker| broker.state == "UP"));
-        self.with_records(|records| {
+        let now = self.now();
+        let lags = self.with_records(|records| {
+            let mut lags = Vec::new();
             for partition in &mut records.table.partitions {
                 let topic = statistics.topics.get(&*partition.topic);
                 let Some(stated) = topic.and_then(|topic| topic.partitions.get(&partition.partition)) else { continue };
@@ -172,13 +201,22 @@ impl ClientContext for GroupEvents {
                 let Some(lag) = partition.lag() else { continue };
                 let labels = partition_labels(&partition.topic, partition.partition);
                 set_gauge(&self.metrics.lag.get_or_create(&labels), lag);
+                if lag == 0 {
+                    partition.caught_up_at = Some(now);
+                }
+                let (read_time, caught_up_at) = (partition.read_time, partition.caught_up_at);
+                lags.push(PartitionLag { topic: Arc::clone(&partition.topic), lag, read_time, caught_up_at });
             }
+            lags
         });
+        self.report(lags.unwrap_or_default());
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
         if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown) {
             self.set_connected(false);
+        } else {
+            self.fail(reason);
         }
         log_limited!(self.log_limits, warn, %error, reason, "the connection to Kafka failed; it is repeated");
     }
@@ -210,6 +248,7 @@ impl ConsumerContext for GroupEvents {
             }
             Rebalance::Revoke(_) => {}
             Rebalance::Error(error) => {
+                self.fail(&format!("a rebalance failed: {error}"));
                 log_limited!(self.log_limits, warn, %error, "a rebalance of the consumer group failed");
             }
         }

@@ -33,6 +33,7 @@ mod frame_batch;
 mod group_events;
 mod message_sink;
 mod metrics;
+mod monitor;
 mod offset_ids;
 mod options;
 mod partition_table;
@@ -41,6 +42,7 @@ mod worker;
 
 pub use config::{Config, StartOffset};
 pub use metrics::Metrics;
+pub use monitor::{KafkaMonitor, KafkaStatus, TopicStatus};
 pub use offset_ids::OffsetIds;
 pub use options::{ClientOption, InvalidOption};
 pub use source::{KafkaSource, KafkaStartError};

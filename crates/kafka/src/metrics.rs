@@ -7,6 +7,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::monitor::KafkaMonitor;
+
 /// The labels of a partition: `topic` and `partition`.
 pub(crate) type PartitionLabels = [(&'static str, String); 2];
 
@@ -19,6 +21,7 @@ metrics! {
         pub(crate) skipped_offsets: Counter = "Offsets between two messages of a partition that Kafka did not deliver: compacted, markers of transactions, or removed by its retention";
         pub(crate) times_ahead: Counter = "Messages of Kafka with a time more than an hour ahead of the clock of the node, which is kept";
         pub(crate) lag: Family<PartitionLabels, Gauge> = "Messages of the partitions of this node between what is stored with its durability and the end of the partition";
+        pub(crate) behind_seconds: Gauge = "Seconds that the oldest message of Kafka that is not stored has waited at most, by the times of messages; 0 if it is unknown";
         pub(crate) partitions: Gauge = "Partitions that the consumer group has assigned to this node";
         pub(crate) commits: Counter = "Commits of offsets that the broker acknowledged";
         pub(crate) failed_commits: Counter = "Commits of offsets that failed; they are repeated";
@@ -27,6 +30,8 @@ metrics! {
         pub(crate) workers: Gauge = "Workers of the Kafka source";
         pub(crate) paused_workers: Gauge = "Workers of the Kafka source that do not read because the queue refuses records";
         pub(crate) client_restarts: Counter = "Consumers of Kafka that were closed and made again after a failure";
+        /// What status and page show.
+        pub monitor: KafkaMonitor;
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bucksaw_protocols::kafka::{KafkaDecoder, KafkaMapping};
+use bucksaw_record::Millis;
 
 use crate::commit_tracker::{AssignmentNumber, NextOffset};
 use crate::frame_batch::FramePlace;
@@ -32,6 +33,10 @@ pub(crate) struct AssignedPartition {
     pub(crate) begin: Option<i64>,
     /// The offset behind the last message of the partition, if known.
     pub(crate) end: Option<i64>,
+    /// The timestamp of the last message that was read.
+    pub(crate) read_time: Option<Millis>,
+    /// When the lag was last 0.
+    pub(crate) caught_up_at: Option<Millis>,
 }
 
 impl AssignedPartition {
@@ -121,6 +126,8 @@ impl PartitionTable {
             committed: next,
             begin: None,
             end: None,
+            read_time: None,
+            caught_up_at: None,
         });
         place
     }

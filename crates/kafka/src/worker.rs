@@ -82,19 +82,21 @@ impl Worker {
     /// # Errors
     /// librdkafka does not accept the settings.
     pub(crate) fn consumer(&self) -> Result<GroupConsumer, KafkaError> {
-        let limits = LogLimits::new(self.target.intake.env.clock.clone());
-        let events = GroupEvents::new(self.config.start, self.metrics.clone(), limits);
+        let clock = self.target.intake.env.clock.clone();
+        let events = GroupEvents::new(self.config.start, self.number, self.metrics.clone(), clock);
         client_settings(&self.config, self.number).create_with_context(events)
     }
 
     /// Reads until the stop. Begins with `consumer`, and makes others after failures.
     pub(crate) fn run(&self, consumer: GroupConsumer) {
         self.metrics.workers.inc();
+        self.metrics.monitor.start(self.number, self.target.intake.now());
         let mut next = Some(consumer);
         while !self.is_stopping() {
             let consumer = match next.take().map_or_else(|| self.consumer(), Ok) {
                 Ok(consumer) => consumer,
                 Err(error) => {
+                    self.fail(&format!("cannot make a consumer: {error}"));
                     log_limited!(self.log_limits, warn, %error, "cannot make a consumer of Kafka; trying again");
                     self.pause(RESTART_PAUSE);
                     continue;
@@ -112,6 +114,7 @@ impl Worker {
             };
             if let ConsumeEnd::Failed(reason) = &ended {
                 self.metrics.client_restarts.inc();
+                self.fail(reason);
                 log_limited!(
                     self.log_limits,
                     warn,
@@ -129,6 +132,12 @@ impl Worker {
             }
         }
         self.metrics.workers.dec();
+        self.metrics.monitor.end(self.number);
+    }
+
+    /// Notes a failure for the status.
+    fn fail(&self, reason: &str) {
+        self.metrics.monitor.fail(self.target.intake.now(), reason);
     }
 
     fn is_stopping(&self) -> bool {
@@ -173,6 +182,7 @@ impl Worker {
         let ended = self.poll_until_stopped(consumer, committer, &mut state);
         if state.is_paused {
             self.metrics.paused_workers.dec();
+            self.metrics.monitor.set_refusal(self.number, None);
         }
         if matches!(ended, ConsumeEnd::Stopped) {
             self.finish(consumer, committer);
@@ -220,6 +230,7 @@ impl Worker {
                     if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown) {
                         continue;
                     }
+                    self.fail(&format!("cannot read: {error}"));
                     log_limited!(self.log_limits, warn, %error, "cannot read from Kafka; trying again");
                     true
                 }
@@ -314,6 +325,7 @@ impl Worker {
                 state.has_unappended = false;
                 if state.is_paused {
                     state.is_paused = false;
+                    self.metrics.monitor.set_refusal(self.number, None);
                     self.metrics.paused_workers.dec();
                     info!(worker = self.number, "the queue accepts records again; reading from Kafka");
                     self.log_failure("resume", consumer.assignment().and_then(|all| consumer.resume(&all)));
@@ -321,6 +333,7 @@ impl Worker {
             }
             Err(reason) if !state.is_paused => {
                 state.is_paused = true;
+                self.metrics.monitor.set_refusal(self.number, Some(reason.to_string()));
                 self.metrics.paused_workers.inc();
                 warn!(worker = self.number, %reason, "the queue refuses records; not reading from Kafka");
                 self.log_failure("pause", consumer.assignment().and_then(|all| consumer.pause(&all)));

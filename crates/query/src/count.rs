@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_record::{Expr, Id, Millis, Producer, RecordView};
+use bucksaw_record::{Expr, Id, Labels, Millis, Producer, RecordView};
 use bucksaw_scan::{BoundPlan, Plan};
 use bucksaw_segment::{RecordSummary, Rows};
 use roaring::RoaringBitmap;
@@ -461,8 +461,14 @@ impl JobCount {
         // A queue segment may contain a frame twice, after a client sent it again.
         self.may_share_ids = pending.may_share_ids || matches!(pending.unit, Unit::Queue(_));
         let (request, mut damaged, mut rows_until_poll) = (Arc::clone(&self.request), Vec::new(), 0);
-        let is_settled = matches!(*self.grouping, Grouping::None | Grouping::Streams(_));
-        let content = if is_settled && request.expr == Expr::All { ScanContent::Ids } else { ScanContent::Records };
+        // No condition on streams holds for one without labels.
+        let has_all_streams = request.stream.is_none() && request.matches_stream(&Labels::default());
+        let content = match &*self.grouping {
+            _ if request.expr != Expr::All => ScanContent::Records,
+            Grouping::None if has_all_streams => ScanContent::Ids,
+            Grouping::None | Grouping::Streams(_) => ScanContent::IdsAndStreams,
+            _ => ScanContent::Records,
+        };
         let scan = (usize::MAX, content);
         self.bytes_scanned += pending.unit.scan(&request, plan, cancel, scan, &mut damaged, &mut |chunk| {
             self.add_chunk(chunk, cancel, &mut rows_until_poll);

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use bucksaw_scan::Plan;
-use bucksaw_store::{RangeError, RangeRead, RecordRange};
+use bucksaw_store::{RangeColumns, RangeError, RangeRead, RecordRange};
 
 use crate::request::{Cancel, Order, Request};
 use crate::text_scan::{ScanContent, Visit, scan_text};
@@ -21,7 +21,11 @@ pub(crate) fn scan(
     let read = RangeRead {
         ids: (request.from, request.to),
         newest_first: request.order == Order::Descending,
-        ids_only: content == ScanContent::Ids,
+        columns: match content {
+            ScanContent::Records => RangeColumns::Records,
+            ScanContent::IdsAndStreams => RangeColumns::IdsAndStreams,
+            ScanContent::Ids => RangeColumns::Ids,
+        },
         records_max: u64::try_from(limit).ok().filter(|_| limit != usize::MAX),
         is_stopped: &|| cancel.should_stop(),
     };

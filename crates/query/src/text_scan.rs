@@ -23,6 +23,8 @@ pub(crate) enum ScanContent {
     /// Records with their text.
     Records,
     /// Their ids and streams: every record matches, so its text decides nothing.
+    IdsAndStreams,
+    /// Their ids: every record of every stream matches, and is counted alike.
     Ids,
 }
 

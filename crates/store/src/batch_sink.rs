@@ -33,4 +33,6 @@ pub struct SinkStatus {
     pub waiting_inserts: u64,
     /// Bytes of their files.
     pub waiting_bytes: u64,
+    /// When the records of the oldest of them were accepted.
+    pub oldest_waiting: Option<Millis>,
 }

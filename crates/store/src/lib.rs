@@ -77,7 +77,7 @@ pub use metrics::Metrics;
 pub use peers::{NoPeers, Peer, PeerStore, PeerTimeouts, Peers};
 pub use pull::Puller;
 pub use receive::PUT;
-pub use record_range::{RangeError, RangeRead, RangeStream, RecordRange};
+pub use record_range::{RangeColumns, RangeError, RangeRead, RangeStream, RecordRange};
 pub use replication::Replication;
 pub use segment_store::SegmentStore;
 pub use store::{

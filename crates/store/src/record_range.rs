@@ -35,6 +35,17 @@ pub trait RecordRange: Debug + Send + Sync {
     fn streams(&self, ids: (Id, Id), is_stopped: &dyn Fn() -> bool) -> Result<Vec<RangeStream>, RangeError>;
 }
 
+/// What a reader needs of the records of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RangeColumns {
+    /// All of a record.
+    Records,
+    /// Its id and stream. The chunks have no text.
+    IdsAndStreams,
+    /// Its id. The chunks have no text and no labels, and may have any number of records.
+    Ids,
+}
+
 /// What to read of a range.
 #[derive(Clone, Copy)]
 pub struct RangeRead<'a> {
@@ -42,8 +53,8 @@ pub struct RangeRead<'a> {
     pub ids: (Id, Id),
     /// Whether the highest ids come first.
     pub newest_first: bool,
-    /// Whether only ids and labels are needed. Then the chunks have no text.
-    pub ids_only: bool,
+    /// What the reader needs of a record.
+    pub columns: RangeColumns,
     /// How many records the reader wants at most, if it knows. More may come.
     pub records_max: Option<u64>,
     /// Whether to end the read. Polled while it waits.

@@ -5,6 +5,7 @@ import type { NodeFacts } from "../state/cluster.ts";
 import { acceptedRisk, damage, nodeState, pageOf, problems, reReplicatedDamage } from "./health.ts";
 import { gauge, type History, lastOf, rate } from "./history.ts";
 import styles from "./NodesPage.module.css";
+import { Pipeline } from "./Pipeline.tsx";
 import { repairProgress } from "./replication.ts";
 
 interface Props {
@@ -65,6 +66,7 @@ export function NodeCard({ node, name, queried, alone, past, zone }: Props) {
           </div>
         ))}
       </dl>
+      <Pipeline node={node} zone={zone} />
       <RepairProgress node={node} zone={zone} />
       <Damage node={node} />
       <p className={styles.addresses}>

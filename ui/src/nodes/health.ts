@@ -4,11 +4,17 @@
  */
 import { bytes, count, plural } from "../lib/numbers.ts";
 import { duration } from "../lib/times.ts";
-import type { ClusterFacts, NodeFacts } from "../state/cluster.ts";
+import type { ClusterFacts, KafkaFacts, NodeFacts } from "../state/cluster.ts";
 import { repairBlocker, underReplication } from "./replication.ts";
 
 /** Age of the oldest pending records above which the stores do not keep up with a queue. */
 const PENDING_SECONDS_MAX = 30;
+
+/** How long rows may wait for ClickHouse beside the segments, in seconds. */
+const SINK_WAITING_SECONDS_MAX = 30;
+
+/** How long a message of Kafka may wait, in seconds. */
+const KAFKA_BEHIND_SECONDS_MAX = 30;
 
 /** The state of a node in one word: its own report while it is a live member, else its membership state. */
 export function nodeState(node: NodeFacts): string {
@@ -82,7 +88,12 @@ export function problems(node: NodeFacts, when: (time: string) => string = (time
   if (sink?.failure) {
     const waiting = bytes(sink.waiting_bytes);
     found.push(`It has ${waiting} on disk for ClickHouse${sinceTime(sink.failing_since)}: ${sink.failure}.`);
+  } else if (sink !== undefined && sink.waiting_seconds > SINK_WAITING_SECONDS_MAX) {
+    const waiting = `${bytes(sink.waiting_bytes)} on disk for ClickHouse`;
+    found.push(`It has ${waiting}, the oldest for ${duration(sink.waiting_seconds)}: ClickHouse is slow.`);
   }
+  const unread = node.kafka === undefined ? undefined : kafkaProblem(node.kafka, when);
+  if (unread !== undefined) found.push(unread);
   if ((node.damaged_keys ?? 0) > 0) {
     found.push(
       `It could not read ${plural(node.damaged_keys ?? 0, "idempotency key")}: a retry of such a batch may be stored as new records.`,
@@ -95,6 +106,22 @@ export function problems(node: NodeFacts, when: (time: string) => string = (time
   const blocker = repairBlocker(node);
   if (blocker !== undefined) found.push(blocker);
   return found;
+}
+
+/** Why a node does not read from Kafka, or how far it is behind. */
+function kafkaProblem(kafka: KafkaFacts, when: (time: string) => string): string | undefined {
+  if (kafka.disconnected_since !== null) {
+    const reason = kafka.last_failure === null ? "" : `: ${kafka.last_failure}`;
+    return `It has had no connection to Kafka since ${when(kafka.disconnected_since)}${reason}.`;
+  }
+  if (kafka.refusal !== null) {
+    return `It reads nothing from Kafka, as its queue refuses records: ${kafka.refusal}.`;
+  }
+  const behind = kafka.behind_seconds ?? 0;
+  if (behind <= KAFKA_BEHIND_SECONDS_MAX) return undefined;
+  const [topic] = kafka.topics;
+  const most = topic === undefined ? "" : `, most of topic ${topic.topic}`;
+  return `It is ${duration(behind)} behind Kafka: ${plural(kafka.lag, "message is", "messages are")} not stored${most}.`;
 }
 
 /** A risk of a node that was accepted at its start. */

@@ -46,9 +46,18 @@ export interface NodeFacts {
   /** How far the clock jumped ahead, and how long retention by age remains suspended because of it. */
   retention_suspended?: { clock_ahead_seconds: number; remaining_seconds: number };
   /** Why the database of the node's store does not take records, and since when. */
-  database?: { failure: string | null; failing_since: string | null };
+  database?: { address: string; failure: string | null; failing_since: string | null };
   /** Why ClickHouse beside the store does not take records, since when, and the compressed bytes that wait. */
-  sink?: { failure: string | null; failing_since: string | null; waiting_bytes: number };
+  sink?: {
+    address: string;
+    failure: string | null;
+    failing_since: string | null;
+    waiting_inserts: number;
+    waiting_bytes: number;
+    waiting_seconds: number;
+  };
+  /** What the node reads from Kafka. */
+  kafka?: KafkaFacts;
   /** Names of the listeners that other machines can reach and that do not authenticate clients, or do not encrypt their tokens. */
   insecure_listeners?: string[];
   /** Idempotency keys that could not be read. */
@@ -58,6 +67,38 @@ export interface NodeFacts {
   segments_re_replicated?: string[];
   /** Repair status of a store. Missing with a replication factor of 1. */
   repair?: RepairFacts;
+}
+
+/** The Kafka source of a node. */
+export interface KafkaFacts {
+  brokers: string;
+  group: string;
+  workers: number;
+  connected_workers: number;
+  /** Since when a worker has had no connection. */
+  disconnected_since: string | null;
+  /** Why the queue refuses records. */
+  refusal: string | null;
+  last_failure: string | null;
+  last_failure_at: string | null;
+  partitions: number;
+  /** Messages that are not stored with their durability. */
+  lag: number;
+  /** How long the oldest of these has waited at most. */
+  behind_seconds: number | null;
+  /** Messages that do not fit their mapping. */
+  undecoded: number;
+  /** Those with the largest lag first. */
+  topics: TopicFacts[];
+  topics_left_out: number;
+}
+
+export interface TopicFacts {
+  topic: string;
+  partitions: number;
+  lag: number;
+  behind_seconds: number | null;
+  undecoded: number;
 }
 
 /** Bytes are estimates in bytes of segment files. */

@@ -23,7 +23,7 @@ fn restart_during_load(listener: &str, flag: &str, scheme: &str) {
     const LINES: u64 = 60_000;
     let dir = TempDir::new().unwrap();
     let log = dir.path().join("rate.csv");
-    let mut node = TestServer::start(&[]);
+    let mut node = TestServer::start(&[flag, "127.0.0.1:0"]);
     let address = node.address(listener).to_owned();
     let to = format!("{scheme}://{address}");
     let mut command = bucksaw(["generate", "--to", &to, "--label", "app=load", "--rate", "15000", "--size", "200"]);
@@ -59,8 +59,13 @@ fn each_line_is_one_record_by_the_framed_protocol_while_the_node_restarts() {
 }
 
 #[test]
+fn each_line_is_one_record_over_grpc_while_the_node_restarts() {
+    restart_during_load("otlp", "--listen-otlp", "grpc");
+}
+
+#[test]
 fn generated_records_are_those_of_standard_output() {
-    let node = TestServer::start(&[]);
+    let node = TestServer::start(&["--listen-otlp", "127.0.0.1:0"]);
     let flags = ["--rate", "0", "--count", "3000", "--seed", "4", "--format", "json", "--size", "150"];
     let want = run(bucksaw(["generate"]).args(flags), b"").stdout;
     // Without the times, which differ.
@@ -70,7 +75,9 @@ fn generated_records_are_those_of_standard_output() {
         lines.sort();
         lines
     };
-    for (listener, scheme, durability) in [("durable", "bucksaw", "durable"), ("http", "http", "bulk")] {
+    for (listener, scheme, durability) in
+        [("durable", "bucksaw", "durable"), ("http", "http", "bulk"), ("otlp", "grpc", "bulk")]
+    {
         let to = format!("{scheme}://{}", node.address(listener));
         let label = format!("by={scheme}");
         let sent =

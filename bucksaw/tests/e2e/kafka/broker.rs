@@ -106,7 +106,8 @@ impl KafkaBroker {
         });
     }
 
-    fn kill(&mut self) {
+    /// Kills it with SIGKILL, if it runs.
+    pub(super) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
             child.wait().unwrap();

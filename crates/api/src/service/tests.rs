@@ -10,6 +10,10 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Request};
 use bucksaw_env::sim;
+use bucksaw_fixtures::service_messages::{
+    ServiceAttribute, ServiceBatch, ServiceBatchReply, ServiceCountReply, ServiceQueryReply, ServiceRecord,
+    ServiceSearch,
+};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http_body_util::BodyExt as _;
@@ -29,108 +33,6 @@ use crate::{App, Config};
 
 /// A limit of waits; none depends on it.
 const WAIT_MAX: Duration = Duration::from_secs(20);
-
-#[derive(Clone, PartialEq, Message)]
-struct CallBatch {
-    #[prost(uint64, tag = "1")]
-    sequence: u64,
-    #[prost(string, tag = "2")]
-    idempotency_key: String,
-    #[prost(int32, tag = "3")]
-    durability: i32,
-    #[prost(btree_map = "string, string", tag = "4")]
-    labels: BTreeMap<String, String>,
-    #[prost(message, repeated, tag = "5")]
-    records: Vec<CallRecord>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct CallRecord {
-    #[prost(fixed64, tag = "1")]
-    time_unix_nano: u64,
-    #[prost(bytes = "vec", tag = "2")]
-    line: Vec<u8>,
-    #[prost(message, repeated, tag = "3")]
-    attributes: Vec<CallAttribute>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct CallAttribute {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(bytes = "vec", tag = "2")]
-    value: Vec<u8>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct CallBatchReply {
-    #[prost(uint64, tag = "1")]
-    sequence: u64,
-    #[prost(uint64, tag = "2")]
-    accepted: u64,
-    #[prost(uint64, tag = "3")]
-    rejected: u64,
-    #[prost(string, tag = "4")]
-    first_error: String,
-    #[prost(uint32, tag = "5")]
-    code: u32,
-    #[prost(string, tag = "6")]
-    message: String,
-    #[prost(bool, tag = "7")]
-    retry: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct CallSearch {
-    #[prost(bytes = "vec", tag = "1")]
-    expression: Vec<u8>,
-    #[prost(string, tag = "2")]
-    from: String,
-    #[prost(uint64, tag = "5")]
-    limit: u64,
-    #[prost(int32, tag = "6")]
-    order: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct CallQueryReply {
-    #[prost(message, repeated, tag = "1")]
-    records: Vec<CallFoundRecord>,
-    #[prost(message, optional, tag = "2")]
-    statistics: Option<CallStatistics>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct CallCountReply {
-    #[prost(uint64, tag = "1")]
-    count: u64,
-    #[prost(message, optional, tag = "2")]
-    statistics: Option<CallStatistics>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct CallFoundRecord {
-    #[prost(string, tag = "1")]
-    id: String,
-    #[prost(fixed64, tag = "2")]
-    time_unix_nano: u64,
-    #[prost(btree_map = "string, string", tag = "3")]
-    labels: BTreeMap<String, String>,
-    #[prost(bytes = "vec", tag = "4")]
-    line: Vec<u8>,
-    #[prost(message, repeated, tag = "5")]
-    attributes: Vec<CallAttribute>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct CallStatistics {
-    #[prost(uint64, tag = "1")]
-    matched: u64,
-    #[prost(bool, tag = "2")]
-    partial: bool,
-    #[prost(string, tag = "5")]
-    json: String,
-}
 
 struct ServiceNode {
     app: App,
@@ -159,7 +61,7 @@ impl ServiceNode {
     async fn count(&self, client: &ServiceClient, expression: &str) -> u64 {
         let answer = client.call("Count", &[], framed(&search(expression))).await;
         assert_eq!(answer.code, 0, "{answer:?}");
-        let reply = CallCountReply::decode(answer.messages[0].as_slice()).unwrap();
+        let reply = ServiceCountReply::decode(answer.messages[0].as_slice()).unwrap();
         assert!(!reply.statistics.unwrap().partial);
         reply.count
     }
@@ -219,19 +121,19 @@ fn framed(message: &impl Message) -> Vec<u8> {
     frame(&message.encode_to_vec(), 0)
 }
 
-fn search(expression: &str) -> CallSearch {
-    CallSearch { expression: expression.into(), from: "2000-01-01".to_owned(), ..CallSearch::default() }
+fn search(expression: &str) -> ServiceSearch {
+    ServiceSearch { expression: expression.into(), from: "2000-01-01".to_owned(), ..ServiceSearch::default() }
 }
 
-fn batch(sequence: u64, key: &str, lines: &[&str]) -> CallBatch {
-    let record = |line: &&str| CallRecord { line: line.as_bytes().to_vec(), ..CallRecord::default() };
+fn batch(sequence: u64, key: &str, lines: &[&str]) -> ServiceBatch {
+    let record = |line: &&str| ServiceRecord { line: line.as_bytes().to_vec(), ..ServiceRecord::default() };
     let labels = BTreeMap::from([("app".to_owned(), "shop".to_owned())]);
     let records = lines.iter().map(record).collect();
-    CallBatch { sequence, idempotency_key: key.to_owned(), labels, records, ..CallBatch::default() }
+    ServiceBatch { sequence, idempotency_key: key.to_owned(), labels, records, ..ServiceBatch::default() }
 }
 
-fn replies(answer: &ServiceAnswer) -> Vec<CallBatchReply> {
-    answer.messages.iter().map(|message| CallBatchReply::decode(message.as_slice()).unwrap()).collect()
+fn replies(answer: &ServiceAnswer) -> Vec<ServiceBatchReply> {
+    answer.messages.iter().map(|message| ServiceBatchReply::decode(message.as_slice()).unwrap()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -239,7 +141,7 @@ async fn batches_are_stored_with_all_that_they_state() {
     let node = ServiceNode::start(Config::default()).await;
     let client = node.client().await;
     let mut first = batch(7, "k1", &["one", "two\n"]);
-    let attribute = CallAttribute { name: "trace_id".to_owned(), value: b"\xff1".to_vec() };
+    let attribute = ServiceAttribute { name: "trace_id".to_owned(), value: b"\xff1".to_vec() };
     first.records[0].time_unix_nano = (NOW_MS - 5_000) * 1_000_000 + 123_456;
     first.records[0].attributes = vec![attribute.clone()];
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
@@ -254,16 +156,16 @@ async fn batches_are_stored_with_all_that_they_state() {
     let answer = client.call("Query", &[("grpc-timeout", "19S")], framed(&search("app=shop one"))).await;
     assert_eq!(answer.code, 0, "{answer:?}");
     let replies: Vec<_> =
-        answer.messages.iter().map(|reply| CallQueryReply::decode(reply.as_slice()).unwrap()).collect();
+        answer.messages.iter().map(|reply| ServiceQueryReply::decode(reply.as_slice()).unwrap()).collect();
     let record = &replies[0].records[0];
     assert_eq!((record.line.as_slice(), &record.attributes), (&b"one"[..], &vec![attribute]));
     assert_eq!(record.time_unix_nano, first.records[0].time_unix_nano);
     assert_eq!(record.labels, first.labels);
     let statistics = replies.last().unwrap().statistics.as_ref().unwrap();
     assert!(statistics.matched == 1 && !statistics.partial && statistics.json.contains("bytes_scanned"));
-    let answer = client.call("Query", &[], framed(&CallSearch { limit: 2, order: 1, ..search("") })).await;
+    let answer = client.call("Query", &[], framed(&ServiceSearch { limit: 2, order: 1, ..search("") })).await;
     let replies: Vec<_> =
-        answer.messages.iter().map(|reply| CallQueryReply::decode(reply.as_slice()).unwrap()).collect();
+        answer.messages.iter().map(|reply| ServiceQueryReply::decode(reply.as_slice()).unwrap()).collect();
     let records: Vec<_> = replies.iter().flat_map(|reply| &reply.records).collect();
     assert!(records.len() == 2 && records[0].id > records[1].id, "{records:?}");
 }
@@ -275,11 +177,11 @@ async fn a_refused_batch_does_not_end_the_call() {
     let mut wrong = batch(2, "", &["x"]);
     wrong.labels.insert("a b".to_owned(), "c".to_owned());
     let mut partial = batch(4, "", &["fine", "many"]);
-    let attributes = (0..300).map(|at| CallAttribute { name: format!("a{at}"), value: b"1".to_vec() });
+    let attributes = (0..300).map(|at| ServiceAttribute { name: format!("a{at}"), value: b"1".to_vec() });
     partial.records[1].attributes = attributes.collect();
     let body = [
         framed(&wrong),
-        framed(&CallBatch { durability: 9, ..batch(3, "", &["x"]) }),
+        framed(&ServiceBatch { durability: 9, ..batch(3, "", &["x"]) }),
         framed(&partial),
         frame(b"\x08\x05\xff\xff", 0),
         framed(&batch(6, "key", &["last"])),
@@ -317,7 +219,7 @@ async fn hostile_calls_are_refused() {
     check("Ingest", &[("grpc-encoding", "br")], vec![], 12, "compression").await;
     check("Nothing", &[], vec![], 12, "no such method").await;
     check("Query", &[], framed(&search("(")), 3, "q:").await;
-    check("Query", &[], framed(&CallSearch { order: 5, ..search("") }), 3, "order").await;
+    check("Query", &[], framed(&ServiceSearch { order: 5, ..search("") }), 3, "order").await;
     check("Query", &[("grpc-timeout", "1n")], framed(&search("")), 4, "grpc-timeout").await;
     // A small request that becomes a large one.
     let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
@@ -344,7 +246,7 @@ async fn replies_arrive_while_the_call_is_open_and_a_tail_shows_the_records() {
         for number in 1..4 {
             sender.send(framed(&batch(number, "", &["seen", "other"]))).await.unwrap();
             let reply = replies.frame().await.unwrap().unwrap().into_data().unwrap();
-            assert_eq!(CallBatchReply::decode(&reply[5..]).unwrap().sequence, number);
+            assert_eq!(ServiceBatchReply::decode(&reply[5..]).unwrap().sequence, number);
         }
         let (mut body, mut bytes) = (tail.into_body(), Vec::new());
         while bytes.windows(4).filter(|window| window == b"seen").count() < 3 {
@@ -383,6 +285,6 @@ async fn a_client_that_reads_no_answer_holds_little_and_frees_it_when_it_leaves(
     tokio::time::timeout(WAIT_MAX, freed).await.expect("the permit is not returned");
     let answer = client.call("Query", &[], framed(&search(""))).await;
     let records: usize =
-        answer.messages.iter().map(|reply| CallQueryReply::decode(reply.as_slice()).unwrap().records.len()).sum();
+        answer.messages.iter().map(|reply| ServiceQueryReply::decode(reply.as_slice()).unwrap().records.len()).sum();
     assert_eq!((answer.code, records), (0, 1_000));
 }

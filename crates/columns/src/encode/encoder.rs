@@ -96,15 +96,15 @@ impl Encoder {
     /// `classes` are the [classes of the lines](LineClass), or empty if all have the same.
     pub fn encode(&mut self, text: &[u8], classes: &[LineClass], level: i32) -> EncodedText {
         let packed = self.choose_encoding(text, classes, level).unwrap_or(TextEncoding::Plain);
-        if !matches!(packed, TextEncoding::Columns(_)) {
-            self.tree_encoder.filter.clear();
-            self.tree_encoder.filter.add(text);
-        }
         let filter_bytes_max = match &packed {
             TextEncoding::Columns(_) => usize::MAX,
             TextEncoding::Zstd(bytes) => filter_bytes_max(text.len(), bytes.len()),
             TextEncoding::Plain => filter_bytes_max(text.len(), text.len()),
         };
+        if !matches!(packed, TextEncoding::Columns(_)) {
+            self.tree_encoder.filter.begin(filter_bytes_max);
+            self.tree_encoder.filter.add(text);
+        }
         EncodedText { text: packed, filter: self.tree_encoder.filter.finish(filter_bytes_max) }
     }
 

@@ -14,7 +14,7 @@ const RECENT_CHECK_BYTES_MIN: usize = 64;
 /// The share of set bits, in sixteenths, from which on a filter is saturated: it excludes almost nothing, and no more grams
 /// are added. Checked each time this many bytes were added.
 const SATURATED_SIXTEENTHS: usize = 14;
-const SATURATION_CHECK_BYTES: usize = 1 << 20;
+const SATURATION_CHECK_BYTES: usize = 256 << 10;
 
 /// Words of a filter while it is built. A number of a bit always fits, so no access to a word checks it.
 const FILTER_WORDS: usize = 1 << (BITS_LOG - u64::BITS.ilog2());
@@ -29,6 +29,8 @@ pub(crate) struct FilterBuilder {
     /// Bytes until the next check for saturation.
     bytes_until_check: usize,
     is_saturated: bool,
+    /// The most bytes of the stored filter.
+    bytes_max: usize,
     /// Bytes whose grams were added.
     pub(crate) indexed_bytes: usize,
 }
@@ -43,8 +45,16 @@ impl FilterBuilder {
             recent,
             bytes_until_check: SATURATION_CHECK_BYTES,
             is_saturated: false,
+            bytes_max: usize::MAX,
             indexed_bytes: 0,
         }
+    }
+
+    /// Empties the filter. It will be stored in about `bytes_max` bytes at most, so grams are added only until a filter of that
+    /// size is saturated: random words fill one within the first part of a block.
+    pub(crate) fn begin(&mut self, bytes_max: usize) {
+        self.clear();
+        self.bytes_max = bytes_max;
     }
 
     /// Empties the filter.
@@ -53,6 +63,7 @@ impl FilterBuilder {
         self.words.fill(0);
         self.recent.clear();
         (self.bytes_until_check, self.is_saturated) = (SATURATION_CHECK_BYTES, false);
+        self.bytes_max = usize::MAX;
     }
 
     /// Adds a text that no word byte precedes or follows.
@@ -60,6 +71,9 @@ impl FilterBuilder {
         let skip_recent = text.len() >= RECENT_CHECK_BYTES_MIN;
         let mut from = 0;
         while let Some(rest) = text.get(from..) {
+            if self.is_saturated {
+                return self.add_bytes(rest);
+            }
             // Grams consist of word bytes and joiners.
             let (len, kinds) = leading_run(rest);
             // The bytes of a remembered run were added with it.
@@ -92,7 +106,7 @@ impl FilterBuilder {
             Some(left) => self.bytes_until_check = left,
             None => {
                 self.bytes_until_check = SATURATION_CHECK_BYTES;
-                self.is_saturated = is_saturated(self.count_set_bits(), 1 << BITS_LOG);
+                self.is_saturated = self.would_be_saturated();
             }
         }
         if !self.is_saturated {
@@ -113,31 +127,63 @@ impl FilterBuilder {
         }
     }
 
+    /// Whether the stored filter would be saturated now, and so with more grams.
+    fn would_be_saturated(&self) -> bool {
+        let set = self.count_set_bits();
+        if is_saturated(set, 1 << BITS_LOG) {
+            return true;
+        }
+        // A filter below its largest size grows with its grams instead.
+        let words = self.bytes_max / 8;
+        if self.stored_words(set, usize::MAX) <= words {
+            return false;
+        }
+        let mut bits = vec![0; words.max(1) * 8];
+        self.scale(&mut bits);
+        are_saturated(&bits)
+    }
+
+    /// The words of the stored filter with this many bits set.
+    fn stored_words(&self, set: usize, bytes_max: usize) -> usize {
+        (set * QUARTER_BITS / 4 / 64 + 1).min(self.words.len()).min(bytes_max / 8).max(1)
+    }
+
+    /// Sets the bits of a filter of this length.
+    fn scale(&self, bits: &mut [u8]) {
+        let count = bits.len() * 8;
+        for (at, word) in self.words.iter().enumerate().filter(|(_, word)| **word != 0) {
+            let mut left = *word;
+            while left != 0 {
+                let bit = scaled_bit(at as u32 * 64 + left.trailing_zeros(), count);
+                bits[bit / 8] |= 1 << (bit % 8);
+                left &= left - 1;
+            }
+        }
+    }
+
     /// The filter as stored, in about `bytes_max` bytes at most; empties the builder. A filter that is saturated at that size
     /// keeps only the set of bytes.
     pub(crate) fn finish(&mut self, bytes_max: usize) -> Vec<u8> {
-        let words = (self.count_set_bits() * QUARTER_BITS / 4 / 64 + 1).min(self.words.len()).min(bytes_max / 8).max(1);
+        let words = self.stored_words(self.count_set_bits(), bytes_max);
         let mut out = vec![0; 1 + BYTE_SET + words * 8];
         let (head, bits) = out.split_at_mut(1 + BYTE_SET);
         head[0] = FILTER_VERSION;
         for (byte, _) in self.bytes.iter().enumerate().filter(|(_, is)| **is) {
             head[1 + byte / 8] |= 1 << (byte % 8);
         }
-        for (at, word) in self.words.iter().enumerate().filter(|(_, word)| **word != 0) {
-            let mut left = *word;
-            while left != 0 {
-                let bit = scaled_bit(at as u32 * 64 + left.trailing_zeros(), words * 64);
-                bits[bit / 8] |= 1 << (bit % 8);
-                left &= left - 1;
-            }
-        }
-        if is_saturated(bits.iter().map(|byte| byte.count_ones() as usize).sum(), words * 64) {
+        self.scale(bits);
+        if are_saturated(bits) {
             bits[..8].fill(!0);
             out.truncate(1 + BYTE_SET + 8);
         }
         self.clear();
         out
     }
+}
+
+/// Whether a stored filter with these bits is saturated.
+fn are_saturated(bits: &[u8]) -> bool {
+    is_saturated(bits.iter().map(|byte| byte.count_ones() as usize).sum(), bits.len() * 8)
 }
 
 /// Whether a filter of `all` bits, `set` of them set, is saturated.

@@ -4,10 +4,12 @@
 //! are written field by field.
 
 mod batch;
+mod client;
 mod replies;
 mod requests;
 
 pub use batch::{BatchError, BatchHead, decode_records};
+pub use client::BatchWriter;
 pub use replies::{BatchReply, RecordParts, write_count, write_notice, write_record, write_statistics};
 pub use requests::SearchRequest;
 

@@ -1,7 +1,11 @@
-//! Messages are those of `prost`, with types that follow `proto/bucksaw/v1/bucksaw.proto`.
+//! Messages are those of `prost`, with types that follow the published `.proto`.
 
 use std::collections::BTreeMap;
 
+use bucksaw_fixtures::service_messages::{
+    ServiceAttribute, ServiceBatch, ServiceBatchReply, ServiceFoundRecord, ServiceQueryReply, ServiceRecord,
+    ServiceSearch, ServiceStatistics,
+};
 use bucksaw_record::{Labels, Millis};
 use proptest::prelude::*;
 use prost::Message;
@@ -9,134 +13,24 @@ use prost::Message;
 use super::*;
 use crate::{Discard, Event, EventError, EventSink};
 
-#[derive(Clone, PartialEq, Message)]
-struct ProstBatch {
-    #[prost(uint64, tag = "1")]
-    sequence: u64,
-    #[prost(string, tag = "2")]
-    idempotency_key: String,
-    #[prost(int32, tag = "3")]
-    durability: i32,
-    #[prost(btree_map = "string, string", tag = "4")]
-    labels: BTreeMap<String, String>,
-    #[prost(message, repeated, tag = "5")]
-    records: Vec<ProstRecord>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ProstRecord {
-    #[prost(fixed64, tag = "1")]
-    time_unix_nano: u64,
-    #[prost(bytes = "vec", tag = "2")]
-    line: Vec<u8>,
-    #[prost(message, repeated, tag = "3")]
-    attributes: Vec<ProstAttribute>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ProstAttribute {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(bytes = "vec", tag = "2")]
-    value: Vec<u8>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ProstBatchReply {
-    #[prost(uint64, tag = "1")]
-    sequence: u64,
-    #[prost(uint64, tag = "2")]
-    accepted: u64,
-    #[prost(uint64, tag = "3")]
-    rejected: u64,
-    #[prost(string, tag = "4")]
-    first_error: String,
-    #[prost(uint32, tag = "5")]
-    code: u32,
-    #[prost(string, tag = "6")]
-    message: String,
-    #[prost(bool, tag = "7")]
-    retry: bool,
-    #[prost(uint32, tag = "8")]
-    retry_after_seconds: u32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ProstSearch {
-    #[prost(bytes = "vec", tag = "1")]
-    expression: Vec<u8>,
-    #[prost(string, tag = "2")]
-    from: String,
-    #[prost(string, tag = "3")]
-    to: String,
-    #[prost(string, tag = "4")]
-    time_zone: String,
-    #[prost(uint64, tag = "5")]
-    limit: u64,
-    #[prost(int32, tag = "6")]
-    order: i32,
-    #[prost(string, tag = "7")]
-    after: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ProstQueryReply {
-    #[prost(message, repeated, tag = "1")]
-    records: Vec<ProstFoundRecord>,
-    #[prost(message, optional, tag = "2")]
-    statistics: Option<ProstStatistics>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ProstFoundRecord {
-    #[prost(string, tag = "1")]
-    id: String,
-    #[prost(fixed64, tag = "2")]
-    time_unix_nano: u64,
-    #[prost(btree_map = "string, string", tag = "3")]
-    labels: BTreeMap<String, String>,
-    #[prost(bytes = "vec", tag = "4")]
-    line: Vec<u8>,
-    #[prost(message, repeated, tag = "5")]
-    attributes: Vec<ProstAttribute>,
-    #[prost(bool, tag = "6")]
-    cut: bool,
-    #[prost(bool, tag = "7")]
-    unterminated: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ProstStatistics {
-    #[prost(uint64, tag = "1")]
-    matched: u64,
-    #[prost(bool, tag = "2")]
-    partial: bool,
-    #[prost(string, repeated, tag = "3")]
-    partial_reasons: Vec<String>,
-    #[prost(string, repeated, tag = "4")]
-    hints: Vec<String>,
-    #[prost(string, tag = "5")]
-    json: String,
-}
-
 /// Events as the messages that they came from.
 #[derive(Default)]
-struct CollectedEvents(Vec<(Labels, ProstRecord)>);
+struct CollectedEvents(Vec<(Labels, ServiceRecord)>);
 
 impl EventSink for CollectedEvents {
     fn push(&mut self, labels: &Labels, event: &Event<'_>) -> Result<(), EventError> {
         let attributes = event.attributes.iter();
         let attributes =
-            attributes.map(|(name, value)| ProstAttribute { name: name.to_owned(), value: value.to_vec() }).collect();
+            attributes.map(|(name, value)| ServiceAttribute { name: name.to_owned(), value: value.to_vec() }).collect();
         let time_unix_nano = event.time.map_or(0, |(Millis(ms), nanos)| ms * 1_000_000 + u64::from(nanos));
-        self.0.push((labels.clone(), ProstRecord { time_unix_nano, line: event.line.to_vec(), attributes }));
+        self.0.push((labels.clone(), ServiceRecord { time_unix_nano, line: event.line.to_vec(), attributes }));
         Ok(())
     }
 }
 
 prop_compose! {
-    fn any_attribute()(name in "[a-z.]{1,8}", value in prop::collection::vec(any::<u8>(), 0..20)) -> ProstAttribute {
-        ProstAttribute { name, value }
+    fn any_attribute()(name in "[a-z.]{1,8}", value in prop::collection::vec(any::<u8>(), 0..20)) -> ServiceAttribute {
+        ServiceAttribute { name, value }
     }
 }
 
@@ -145,8 +39,8 @@ prop_compose! {
         time_unix_nano: u64,
         line in prop::collection::vec(any::<u8>(), 0..200),
         attributes in prop::collection::vec(any_attribute(), 0..4),
-    ) -> ProstRecord {
-        ProstRecord { time_unix_nano, line, attributes }
+    ) -> ServiceRecord {
+        ServiceRecord { time_unix_nano, line, attributes }
     }
 }
 
@@ -157,8 +51,8 @@ prop_compose! {
         durability in 0..4_i32,
         labels in prop::collection::btree_map("[a-z]{1,5}", "\\PC{0,10}", 0..4),
         records in prop::collection::vec(any_record(), 0..6),
-    ) -> ProstBatch {
-        ProstBatch { sequence, idempotency_key, durability, labels, records }
+    ) -> ServiceBatch {
+        ServiceBatch { sequence, idempotency_key, durability, labels, records }
     }
 }
 
@@ -184,13 +78,29 @@ proptest! {
     }
 
     #[test]
+    fn written_batches_are_read_by_prost(batch in any_batch()) {
+        let (key, labels) = (batch.idempotency_key.clone().into_bytes(), Labels::new(batch.labels.clone()).unwrap());
+        let head = BatchHead {
+            sequence: batch.sequence, key, durability: batch.durability as u64, labels, records: batch.records.len() as u64
+        };
+        let (mut writer, mut want) = (BatchWriter::new(&head, 100), batch);
+        // A label without a value is none.
+        want.labels.retain(|_, value| !value.is_empty());
+        for record in &mut want.records {
+            record.attributes.clear();
+            writer.push(record.time_unix_nano, &record.line);
+        }
+        prop_assert_eq!(ServiceBatch::decode(writer.finish().as_slice()).unwrap(), want);
+    }
+
+    #[test]
     fn damaged_batches_are_refused_before_a_record_is_taken(batch in any_batch(), at: prop::sample::Index, byte: u8) {
         let mut bytes = batch.encode_to_vec();
         if !bytes.is_empty() {
             let at = at.index(bytes.len());
             bytes[at] = byte;
         }
-        let of_prost = ProstBatch::decode(bytes.as_slice());
+        let of_prost = ServiceBatch::decode(bytes.as_slice());
         match BatchHead::read(&bytes) {
             Ok(head) => {
                 let decoded = decode_records(&bytes, &head.labels, &mut Discard).unwrap();
@@ -221,12 +131,13 @@ proptest! {
         let reply = BatchReply {
             sequence, accepted, rejected, first_error: first_error.clone(), code, message: message.clone(), retry_after_s
         };
-        let want = ProstBatchReply {
+        let want = ServiceBatchReply {
             sequence, accepted, rejected, first_error, code, message,
             retry: retry_after_s.is_some(),
             retry_after_seconds: retry_after_s.unwrap_or_default(),
         };
-        prop_assert_eq!(ProstBatchReply::decode(reply.protobuf().as_slice()).unwrap(), want);
+        prop_assert_eq!(ServiceBatchReply::decode(reply.protobuf().as_slice()).unwrap(), want);
+        prop_assert_eq!(BatchReply::read(&reply.protobuf()).unwrap(), reply);
     }
 
     #[test]
@@ -235,7 +146,7 @@ proptest! {
         (from, to, time_zone, after) in ("\\PC{0,9}", "\\PC{0,9}", "\\PC{0,9}", "\\PC{0,9}"),
         (limit, order) in (any::<u64>(), 0..3_i32),
     ) {
-        let bytes = ProstSearch {
+        let bytes = ServiceSearch {
             expression: expression.clone(), from: from.clone(), to: to.clone(), time_zone: time_zone.clone(), limit, order,
             after: after.clone(),
         };
@@ -252,8 +163,8 @@ proptest! {
         (matched, partial) in any::<(u64, bool)>(),
         texts in prop::collection::vec("\\PC{1,10}", 0..3),
     ) {
-        let (mut bytes, mut want) = (Vec::new(), ProstQueryReply::default());
-        for (ProstRecord { time_unix_nano, line, attributes }, id, cut, unterminated, batch) in records {
+        let (mut bytes, mut want) = (Vec::new(), ServiceQueryReply::default());
+        for (ServiceRecord { time_unix_nano, line, attributes }, id, cut, unterminated, batch) in records {
             let labels: Vec<(&str, &str)> = batch.labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
             let values: Vec<(&str, &[u8])> =
                 attributes.iter().map(|attribute| (attribute.name.as_str(), attribute.value.as_slice())).collect();
@@ -262,14 +173,14 @@ proptest! {
             };
             write_record(&mut bytes, 1, &parts);
             let labels = batch.labels.clone();
-            want.records.push(ProstFoundRecord { id: id.clone(), time_unix_nano, labels, line: line.clone(), attributes: attributes.clone(), cut, unterminated });
+            want.records.push(ServiceFoundRecord { id: id.clone(), time_unix_nano, labels, line: line.clone(), attributes: attributes.clone(), cut, unterminated });
         }
         let reasons = partial.then_some(texts.as_slice());
         write_statistics(&mut bytes, 2, matched, reasons, &texts, "{}");
-        want.statistics = Some(ProstStatistics {
+        want.statistics = Some(ServiceStatistics {
             matched, partial, partial_reasons: reasons.unwrap_or_default().to_vec(), hints: texts.clone(), json: "{}".to_owned(),
         });
-        prop_assert_eq!(ProstQueryReply::decode(bytes.as_slice()).unwrap(), want);
+        prop_assert_eq!(ServiceQueryReply::decode(bytes.as_slice()).unwrap(), want);
     }
 }
 
@@ -293,11 +204,11 @@ fn records_with_invalid_names_are_refused_alone() {
 
 #[test]
 fn heads_that_break_a_rule_are_refused() {
-    let read = |batch: ProstBatch| BatchHead::read(&batch.encode_to_vec()).unwrap_err().to_string();
+    let read = |batch: ServiceBatch| BatchHead::read(&batch.encode_to_vec()).unwrap_err().to_string();
     let key = "k".repeat(257);
-    assert!(read(ProstBatch { idempotency_key: key, ..ProstBatch::default() }).contains("256"));
+    assert!(read(ServiceBatch { idempotency_key: key, ..ServiceBatch::default() }).contains("256"));
     let labels = (0..65).map(|at| (format!("l{at}"), "x".to_owned())).collect();
-    assert!(read(ProstBatch { labels, ..ProstBatch::default() }).contains("more than 64 labels"));
+    assert!(read(ServiceBatch { labels, ..ServiceBatch::default() }).contains("more than 64 labels"));
     let labels = BTreeMap::from([("a b".to_owned(), "x".to_owned())]);
-    assert!(read(ProstBatch { labels, ..ProstBatch::default() }).contains("labels: "));
+    assert!(read(ServiceBatch { labels, ..ServiceBatch::default() }).contains("labels: "));
 }

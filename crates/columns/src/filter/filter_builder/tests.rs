@@ -297,3 +297,28 @@ fn contained_texts_pass_and_most_others_do_not() {
     assert!(passed < 20, "{passed}");
     assert!(!filter.may_contain(b"12345678", false));
 }
+
+/// A filter that will be saturated in its largest size takes no more grams, and is stored as if it had.
+#[test]
+fn a_saturated_filter_of_limited_size_is_the_same_with_less_work() {
+    let mut next = crate::tests::text::random();
+    let words =
+        |count: usize, mut word: Box<dyn FnMut() -> String>| (0..count).map(|_| word() + " ").collect::<String>();
+    let random = words(150_000, Box::new(move || format!("{:08x}{:08x}", next(u64::MAX), next(u64::MAX))));
+    let repeated = words(150_000, Box::new(|| "order shipped to".to_owned()));
+    for (text, bytes_max, is_saturated) in
+        [(&random, 16 << 10, true), (&random, usize::MAX, false), (&repeated, 16 << 10, false), (&random, 7, true)]
+    {
+        let text = [text.as_bytes(), b"\xff last"].concat();
+        let (mut all, mut limited) = (FilterBuilder::new(), FilterBuilder::new());
+        all.add(&text);
+        limited.begin(bytes_max);
+        limited.add(&text);
+        assert_eq!(limited.indexed_bytes < all.indexed_bytes / 3, is_saturated, "{bytes_max}");
+        let indexed = limited.indexed_bytes;
+        assert_eq!(all.finish(bytes_max), limited.finish(bytes_max));
+        // The next text begins anew.
+        limited.add(&text);
+        assert!(limited.indexed_bytes - indexed >= indexed);
+    }
+}
