@@ -48,6 +48,11 @@ pub(crate) fn python() -> PathBuf {
     client_file("bin/python")
 }
 
+/// A script of `senders/clients`.
+pub(crate) fn client_script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../senders/clients").join(name)
+}
+
 /// A file that `make clients` installs.
 fn client_file(path: &str) -> PathBuf {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/clients").join(path);
@@ -106,8 +111,7 @@ fn every_record_of(
     // The port must be the same after the restart.
     let address = free_address();
     let mut node = TestServer::start(&[&[flag, &address], of_node].concat());
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../senders/clients").join(script);
-    command.arg(script).args([address.as_str(), &RECORDS.to_string()]).args(arguments);
+    command.arg(client_script(script)).args([address.as_str(), &RECORDS.to_string()]).args(arguments);
     let mut client = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut stated: Vec<SenderRecord> = Vec::new();
     for line in BufReader::new(client.stdout.take().unwrap()).lines() {
@@ -276,7 +280,7 @@ fn fluent_logger_for_python() {
 }
 
 /// Node.js with the clients.
-fn node_js() -> Command {
+pub(crate) fn node_js() -> Command {
     let mut command = Command::new("node");
     command.env("NODE_PATH", client_file("node/node_modules"));
     command

@@ -17,7 +17,7 @@ enum RefusalForm {
 use RefusalForm::{Token403, Usual};
 
 /// Each path as it is registered, a request for it, who may make it, and how it is refused.
-const PATHS: [(&str, &str, RouteAccess, RefusalForm); 57] = [
+const PATHS: [(&str, &str, RouteAccess, RefusalForm); 59] = [
     ("/", "GET /", Page, Usual),
     ("/nodes", "GET /nodes", Public, Usual),
     ("/favicon.svg", "GET /favicon.svg", Public, Usual),
@@ -25,6 +25,8 @@ const PATHS: [(&str, &str, RouteAccess, RefusalForm); 57] = [
     ("/-/healthy", "GET /-/healthy", Public, Usual),
     ("/-/ready", "GET /-/ready", Public, Usual),
     ("/api/v1/login", "POST /api/v1/login", Public, Usual),
+    ("/auth/login", "GET /auth/login", Public, Usual),
+    ("/auth/callback", "GET /auth/callback", Public, Usual),
     ("/api/v1/logout", "POST /api/v1/logout", Public, Usual),
     ("/api/v1/session", "GET /api/v1/session", Any, Usual),
     ("/api/v1", "GET /api/v1", Any, Usual),
