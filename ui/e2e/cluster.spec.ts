@@ -172,7 +172,9 @@ single("a database that is away and an open listener are named", async ({ page }
     await node.send("paid 17.50");
     await page.goto(`${node.url}/nodes`);
     const listed = articles(page).first();
-    await expect(listed.getByRole("note")).toHaveText("It lets other machines connect without authentication or encryption: otlp.");
+    await expect(listed.getByRole("note")).toHaveText(
+      "It lets other machines connect without authentication or encryption: otlp.",
+    );
     // The store gathers after ten seconds.
     await expect(listed.getByRole("alert")).toContainText("on disk for ClickHouse since", { timeout: 30_000 });
   } finally {

@@ -1,10 +1,10 @@
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, type Page } from "@playwright/test";
 import { Node, program, test } from "./node.ts";
-import { eachTheme, eachWidth, look, open, rows, theme } from "./page.ts";
+import { rows } from "./page.ts";
 
 /** A node with an auth file, and a token of each kind. */
 class GuardedNode extends Node {
