@@ -28,7 +28,7 @@ class GuardedNode extends Node {
     execFileSync(program, ["token", "revoke", name, "--auth-file", this.file]);
   }
 
-  async end() {
+  override async end() {
     await super.end();
     rmSync(this.#dir, { recursive: true, force: true });
   }
