@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const PATH: &str = "/etc/auth.toml";
+const PATH: &str = "/auth.toml";
 
 /// A node with an auth file, of which a test moves the clock.
 struct AuthFixture {
