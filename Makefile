@@ -201,8 +201,10 @@ fuzz: setup $(FUZZ) ## every parser of outside bytes, one minute each
 
 sbom: setup $(SBOM) $(NPM_DONE) ## what the program and the page are made of, as CycloneDX: target/sbom/
 	@mkdir -p target/sbom
-	CARGO_TERM_QUIET=true $(SBOM) cyclonedx --manifest-path bucksaw/Cargo.toml --format json --describe crate --override-filename bucksaw-sbom
-	@mv bucksaw/bucksaw-sbom.json target/sbom/bucksaw.cdx.json && find . -name bucksaw-sbom.json -not -path './target/*' -delete
+	CARGO_TERM_QUIET=true $(SBOM) cyclonedx --manifest-path bucksaw/Cargo.toml --format json --override-filename bucksaw-sbom
+	@# Without the path of this checkout.
+	@sed 's|file://$(CURDIR)/||g' bucksaw/bucksaw-sbom.json > target/sbom/bucksaw.cdx.json
+	@find . -name bucksaw-sbom.json -not -path './target/*' -delete
 	cd ui && npm sbom --sbom-format cyclonedx --omit dev > ../target/sbom/page.cdx.json
 	@ls -l target/sbom
 

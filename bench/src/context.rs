@@ -85,6 +85,24 @@ impl BenchContext {
         files.iter().map(|file| Corpus::of_file(file)).collect()
     }
 
+    /// The logs of the directory in the options, plain or compressed, by name; none if no directory was given.
+    pub(crate) fn corpus_files(&self) -> anyhow::Result<Vec<PathBuf>> {
+        if self.options.corpus.is_empty() {
+            return Ok(Vec::new());
+        }
+        let dir = Path::new(&self.options.corpus);
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))? {
+            let path = entry?.path();
+            let name = path.to_string_lossy();
+            if [".log", ".ndjson", ".log.zst", ".ndjson.zst"].iter().any(|end| name.ends_with(end)) {
+                files.push(path);
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+
     /// Starts a node with a data directory of this name, which may exist.
     pub(crate) fn node(&self, name: &str, more: &[&str]) -> anyhow::Result<BenchNode> {
         BenchNode::start(&self.bucksaw, &self.path(name), more)
@@ -102,6 +120,13 @@ impl BenchContext {
     /// Prints and writes the results.
     pub(crate) fn report(&self, results: &BenchResults) -> anyhow::Result<()> {
         results.print();
+        let file = results.write(&self.options.results)?;
+        println!("\nwritten to {}", file.display());
+        Ok(())
+    }
+
+    /// Writes the results.
+    pub(crate) fn report_file(&self, results: &BenchResults) -> anyhow::Result<()> {
         let file = results.write(&self.options.results)?;
         println!("\nwritten to {}", file.display());
         Ok(())

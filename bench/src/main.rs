@@ -32,6 +32,7 @@ mod node;
 mod pipeline;
 mod process;
 mod program;
+mod random;
 mod rate_plot;
 mod results;
 mod search;
@@ -71,6 +72,8 @@ enum BenchCommand {
     Compare(compare::CompareArgs),
     /// Speed of queries of all kinds
     Search(search::SearchArgs),
+    /// Questions drawn at random from many logs, compared with rg
+    Random(random::RandomArgs),
     /// Speed of block encoding, compared with zstd
     Encode(encode::EncodeArgs),
     /// Speed of decoding OTLP, compared with prost
@@ -110,6 +113,7 @@ fn main() -> anyhow::Result<()> {
         BenchCommand::Compaction(args) => compaction::run(&args, &context),
         BenchCommand::Compare(args) => compare::run(&args, &context),
         BenchCommand::Search(args) => search::run(&args, &context),
+        BenchCommand::Random(args) => random::run(&args, &context),
         BenchCommand::Encode(args) => encode::run(&args, &context),
         BenchCommand::Decode(args) => decode::run(&args, &context),
         BenchCommand::LineTimes(args) => line_times::run(&args, &context),
