@@ -151,6 +151,71 @@ func TestRecordsComeBackFromTheNode(t *testing.T) {
 	}
 }
 
+func TestNodeWithTLS(t *testing.T) {
+	if !node.Has("certs") {
+		t.Skip("the program has no TLS")
+	}
+	n, err := node.StartTLS(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Kill)
+	client := newClient(t, bucksaw.Config{
+		Endpoints: []string{n.Address}, CAFile: n.CAFile, CertificateFile: n.CertificateFile, KeyFile: n.KeyFile,
+	})
+	client.Log(bucksaw.Record{Message: "encrypted"})
+	flush(t, client)
+	if stats := client.Stats(); stats.Acknowledged != 1 {
+		t.Errorf("got %+v", stats)
+	}
+	if records := query(t, client, bucksaw.QueryOptions{}); len(records) != 1 || records[0].Text() != "encrypted" {
+		t.Errorf("got %s", brief(records))
+	}
+	for want, config := range map[string]bucksaw.Config{
+		"the node requires a client certificate":                    {CAFile: n.CAFile},
+		"the certificate of the node is not signed by a trusted CA": {},
+	} {
+		config.Endpoints = []string{n.Address}
+		refused := newClient(t, config)
+		waitUntil(t, func() bool { // The node may close the connection before its reason is read.
+			_, err := refused.Count(within(t), bucksaw.QueryOptions{})
+			return err != nil && strings.Contains(err.Error(), want)
+		})
+	}
+}
+
+func TestNodeWithToken(t *testing.T) {
+	if !node.Has("token") {
+		t.Skip("the program has no tokens")
+	}
+	n, token, err := node.StartWithToken(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Kill)
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("bks_wrong"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client := newClient(t, bucksaw.Config{Endpoints: []string{n.Address}, TokenFile: file, BatchAge: time.Millisecond})
+	client.Log(bucksaw.Record{Message: "recognised"})
+	waitUntil(t, func() bool { return client.Stats().Denied > 0 })
+	var status *bucksaw.StatusError
+	if _, err := client.Count(within(t), bucksaw.QueryOptions{}); !errors.As(err, &status) || status.Status != 401 {
+		t.Errorf("got %v", err)
+	}
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flush(t, client)
+	if stats := client.Stats(); stats.Acknowledged != 1 || stats.Dropped.Total() != 0 {
+		t.Errorf("got %+v", stats)
+	}
+	if records := query(t, client, bucksaw.QueryOptions{}); len(records) != 1 || records[0].Text() != "recognised" {
+		t.Errorf("got %s", brief(records))
+	}
+}
+
 func TestTailOfTheNode(t *testing.T) {
 	n := startNode(t)
 	client := newClient(t, bucksaw.Config{Endpoints: []string{n.Address}, BatchAge: time.Millisecond})

@@ -1,6 +1,6 @@
 // What the tests share: a stub of a node, the real program, and waiting for conditions.
 
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import {
   createServer,
@@ -9,7 +9,7 @@ import {
   type Server,
   type ServerResponse,
 } from "node:http";
-import { createServer as createTlsServer } from "node:https";
+import { createServer as createTlsServer, get as getSecurely } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import { createServer as createSocketServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -196,11 +196,18 @@ function program(): string {
   return found;
 }
 
+/** The program has this command: BUCKSAW_BIN may be of an earlier version. */
+export function hasCommand(name: string): boolean {
+  return spawnSync(program(), [name, "--help"], { stdio: "ignore" }).status === 0;
+}
+
 /** A node: the real program with a data directory of its own. */
 export class Node {
   readonly directory = temporaryDirectory();
   #process: ChildProcess | undefined;
   #address = "";
+  #tls: { ca: Buffer; cert: Buffer; key: Buffer } | undefined;
+  #flags: string[] = [];
 
   /** Starts a node on a free port. */
   static async start(): Promise<Node> {
@@ -209,8 +216,42 @@ export class Node {
     return node;
   }
 
+  /** Starts a node that speaks TLS and demands certificates of its clients. The program makes all of them. */
+  static async startTls(): Promise<Node> {
+    const node = new Node();
+    const own = ["certs", "--dir", join(node.directory, "certs")];
+    for (const kind of [["ca"], ["node", "127.0.0.1"], ["client", "shop"]]) {
+      execFileSync(program(), [...own, ...kind], { stdio: ["ignore", "ignore", "pipe"] });
+    }
+    const { caFile, certificateFile, keyFile } = node.files;
+    const [cert, key] = ["pem", "key"].map((kind) => join(node.directory, "certs", `127.0.0.1.${kind}`));
+    node.#flags = ["--tls-cert", String(cert), "--tls-key", String(key), "--tls-client-ca", caFile];
+    node.#tls = { ca: readFileSync(caFile), cert: readFileSync(certificateFile), key: readFileSync(keyFile) };
+    await node.run("127.0.0.1:0");
+    return node;
+  }
+
+  /** Starts a node that recognises its clients by tokens, and returns one that may write and read. */
+  static async startWithToken(): Promise<{ node: Node; token: string }> {
+    const node = new Node();
+    const rules = join(node.directory, "auth.toml");
+    const scopes = ["--scope", "ingest", "--scope", "read"];
+    const token = execFileSync(program(), ["token", "add", "shop", "--auth-file", rules, ...scopes], {
+      encoding: "utf8",
+    });
+    node.#flags = ["--auth-file", rules];
+    await node.run("127.0.0.1:0");
+    return { node, token };
+  }
+
+  /** Of a node with TLS: its CA, and the certificate of a client. */
+  get files(): { caFile: string; certificateFile: string; keyFile: string } {
+    const file = (name: string) => join(this.directory, "certs", name);
+    return { caFile: file("ca.pem"), certificateFile: file("shop.pem"), keyFile: file("shop.key") };
+  }
+
   get endpoint(): string {
-    return `http://${this.#address}`;
+    return `${this.#tls === undefined ? "http" : "https"}://${this.#address}`;
   }
 
   /** Starts the program again on the same port and directory. */
@@ -235,10 +276,14 @@ export class Node {
     const addresses = join(this.directory, "addresses.json");
     rmSync(addresses, { force: true });
     const off = ["--listen-fast", "", "--listen-durable", "", "--listen-bulk", "", "--listen-cluster", ""];
-    const started = spawn(program(), ["serve", "--data-dir", this.directory, "--listen", listen, ...off], {
-      stdio: ["ignore", "ignore", "inherit"],
-      env: { ...process.env, RUST_LOG: "error" },
-    });
+    const started = spawn(
+      program(),
+      ["serve", "--data-dir", this.directory, "--listen", listen, ...off, ...this.#flags],
+      {
+        stdio: ["ignore", "ignore", "inherit"],
+        env: { ...process.env, RUST_LOG: "error" },
+      },
+    );
     this.#process = started;
     await until("the node is ready", async () => {
       if (started.exitCode !== null) throw new Error(`the node ended with status ${started.exitCode}`);
@@ -246,10 +291,23 @@ export class Node {
       const { http } = JSON.parse(readFileSync(addresses, "utf8") || "{}") as { http?: string };
       if (http === undefined) return false;
       this.#address = http;
-      return fetch(`http://${http}/-/ready`).then(
+      return this.#isReady();
+    });
+  }
+
+  #isReady(): Promise<boolean> {
+    const url = `${this.endpoint}/-/ready`;
+    if (this.#tls === undefined) {
+      return fetch(url).then(
         (response) => response.ok,
         () => false,
       );
+    }
+    return new Promise((resolve) => {
+      getSecurely(url, { ...this.#tls, agent: false }, (response) => {
+        response.resume();
+        resolve(response.statusCode === 200);
+      }).on("error", () => resolve(false));
     });
   }
 }

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { after, type TestContext, test } from "node:test";
 import { Client, type ClientSettings, type Failure } from "../dist/esm/index.js";
 import { Authority, type CertificateFiles } from "./certificates.js";
-import { Stub, until } from "./support.js";
+import { hasCommand, Node, Stub, until } from "./support.js";
 
 const own = new Authority();
 const foreign = new Authority();
@@ -170,4 +170,24 @@ test("files and settings that cannot be used are refused", () => {
   ] as const) {
     assert.throws(() => new Client({ endpoints: "127.0.0.1", ...settings }), { name: "TypeError", message: expected });
   }
+});
+
+test("a node with TLS", async (context) => {
+  if (!hasCommand("certs")) return context.skip("the program has no TLS");
+  const node = await Node.startTls();
+  context.after(() => node.stop());
+  const endpoints = node.endpoint;
+  const { client } = open(context, { endpoints, ...node.files });
+  client.log({ message: "encrypted" });
+  assert.equal(await client.flush(), true);
+  assert.equal(client.stats().acknowledged, 1);
+  const records = await client.query("").toArray();
+  assert.deepEqual(
+    records.map(({ line }) => line),
+    ["encrypted"],
+  );
+  const { client: anonymous } = open(context, { endpoints, caFile: node.files.caFile });
+  await assertCountFails(anonymous, "the node requires a client certificate");
+  const { client: distrustful } = open(context, { endpoints });
+  await assertCountFails(distrustful, "the certificate of the node is not signed by a trusted CA");
 });

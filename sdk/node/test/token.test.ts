@@ -7,7 +7,7 @@ import { after, test } from "node:test";
 import { inspect } from "node:util";
 import { Credentials, parseToken } from "../dist/esm/credentials.js";
 import { Client, type ClientSettings, type Failure } from "../dist/esm/index.js";
-import { accept, Stub, temporaryDirectory, until, vectors } from "./support.js";
+import { accept, hasCommand, Node, Stub, temporaryDirectory, until, vectors } from "./support.js";
 
 const directory = temporaryDirectory();
 after(() => rmSync(directory, { recursive: true }));
@@ -177,4 +177,24 @@ test("a token is not shown", async (context) => {
   ]);
   assert.match(shown.join(), /ECONNREFUSED/);
   assert.ok(!shown.join().includes("secret"));
+});
+
+test("a node with tokens", async (context) => {
+  if (!hasCommand("token")) return context.skip("the program has no tokens");
+  const { node, token } = await Node.startWithToken();
+  context.after(() => node.stop());
+  const file = tokenFile("bks_wrong");
+  const client = new Client({ endpoints: node.endpoint, tokenFile: file, batchAgeMs: 0, onError: () => {} });
+  context.after(() => client.close());
+  client.log({ message: "recognised" });
+  await until("the node denies access", () => client.stats().denied > 0);
+  await assert.rejects(client.count(""), { name: "ReadError", code: "refused", status: 401 });
+  writeFileSync(file, token);
+  assert.equal(await client.flush(), true);
+  assert.equal(client.stats().acknowledged, 1);
+  const records = await client.query("").toArray();
+  assert.deepEqual(
+    records.map(({ line }) => line),
+    ["recognised"],
+  );
 });

@@ -3,10 +3,12 @@
 import os
 import random
 import socket
+import ssl
 import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +30,11 @@ def program() -> str:
     )
 
 
+def has_command(name: str) -> bool:
+    """Says whether the program has this command: BUCKSAW_BIN may be of an earlier version."""
+    return subprocess.run([program(), name, "--help"], capture_output=True).returncode == 0
+
+
 def _free_port() -> int:
     """A port that no connection gets by chance while the node is down: those are higher."""
     while True:
@@ -38,16 +45,20 @@ def _free_port() -> int:
 
 
 class Node:
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, flags: Sequence[str] = (), context: ssl.SSLContext | None = None) -> None:
+        """A node with further flags. With TLS, `context` is that of its clients."""
         self._data = data
+        self._flags = flags
+        self._context = context
         self._port = _free_port()
-        self.address = f"http://127.0.0.1:{self._port}"
+        self.address = f"{'http' if context is None else 'https'}://127.0.0.1:{self._port}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         command = [program(), "serve", "--data-dir", str(self._data), "--listen", f"127.0.0.1:{self._port}"]
         for name in ("fast", "durable", "bulk", "cluster"):
             command += [f"--listen-{name}", ""]
+        command += self._flags
         with self._data.with_suffix(".log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         deadline = time.monotonic() + 60
@@ -65,7 +76,7 @@ class Node:
 
     def _is_ready(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.address}/-/ready", timeout=5) as answer:
+            with urllib.request.urlopen(f"{self.address}/-/ready", timeout=5, context=self._context) as answer:
                 return bool(answer.status == 200)
         except (OSError, urllib.error.URLError):
             return False

@@ -1,14 +1,17 @@
 """The client against the real program."""
 
 import http.client
+import ssl
+import subprocess
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from bucksaw import Client, Failure
-from tests.node import Node
+from bucksaw import Client, Failure, RefusedError, UnreachableError
+from tests.node import Node, has_command, program
 from tests.stub import HANG_UP, Reply, Request, Stub
 
 RECORDS = 100_000
@@ -98,3 +101,55 @@ def test_missing_program_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUCKSAW_BIN", "/nonexistent")
     with pytest.raises(AssertionError, match="the program is missing: /nonexistent"):
         program()
+
+
+def test_node_with_tls(tmp_path: Path) -> None:
+    """The certificates are those that the documentation of the node makes."""
+    if not has_command("certs"):
+        pytest.skip("the program has no TLS")
+    for arguments in (["ca"], ["node", "127.0.0.1"], ["client", "shop"]):
+        subprocess.run([program(), "certs", "--dir", tmp_path / "certs", *arguments], check=True, capture_output=True)
+    ca, certificate, key = (str(tmp_path / "certs" / name) for name in ("ca.pem", "shop.pem", "shop.key"))
+    own = [str(tmp_path / "certs" / f"127.0.0.1.{kind}") for kind in ("pem", "key")]
+    context = ssl.create_default_context(cafile=ca)
+    context.load_cert_chain(certificate, key)
+    flags = ["--tls-cert", own[0], "--tls-key", own[1], "--tls-client-ca", ca]
+    with Node(tmp_path / "data", flags, context) as node:
+        with Client(node.address, ca_file=ca, certificate_file=certificate, key_file=key) as client:
+            client.log("encrypted")
+            assert client.flush(TIMEOUT)
+            assert client.stats().acknowledged == 1
+            assert [record.text for record in client.query()] == ["encrypted"]
+            assert client.count() == 1
+        for settings, expected in (
+            ({"ca_file": ca}, "the node requires a client certificate"),
+            ({}, "the certificate of the node is not signed by a trusted CA"),
+        ):
+            with pytest.raises(UnreachableError, match=expected):
+                Client(node.address, **settings).count()  # type: ignore[arg-type]
+
+
+def test_node_with_tokens(tmp_path: Path) -> None:
+    if not has_command("token"):
+        pytest.skip("the program has no tokens")
+    rules, file = tmp_path / "auth.toml", tmp_path / "token"
+    command = [program(), "token", "add", "shop", "--auth-file", str(rules), "--scope", "ingest", "--scope", "read"]
+    token = subprocess.run(command, check=True, capture_output=True).stdout
+    file.write_text("bks_wrong")
+    failures: list[Failure] = []
+    with (
+        Node(tmp_path / "data", ["--auth-file", str(rules)]) as node,
+        Client(node.address, token_file=file, on_error=failures.append, batch_age=0) as client,
+    ):
+        client.log("recognised")
+        deadline = time.monotonic() + TIMEOUT
+        while not client.stats().denied:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        with pytest.raises(RefusedError, match="credential"):
+            client.count()
+        file.write_bytes(token)
+        assert client.flush(TIMEOUT)
+        assert client.stats().acknowledged == 1
+        assert [record.text for record in client.query()] == ["recognised"]
+    assert {failure.kind for failure in failures} == {"denied"}

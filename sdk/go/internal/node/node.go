@@ -2,6 +2,8 @@
 package node
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -20,12 +22,78 @@ const startTimeMax = 30 * time.Second
 type Node struct {
 	Address string // http://127.0.0.1:PORT
 
+	// With TLS: the file of its CA, and those of a client.
+	CAFile, CertificateFile, KeyFile string
+
 	program, dir, listen string
+	flags                []string
+	client               http.Client
 	process              *exec.Cmd
 }
 
 // Start starts a node with its data in this directory.
 func Start(dir string) (*Node, error) {
+	n, err := newNode(dir)
+	if err != nil {
+		return nil, err
+	}
+	return n, n.Restart()
+}
+
+// Has says whether the program has a command: BUCKSAW_BIN may be of an earlier version.
+func Has(command string) bool {
+	program, err := find()
+	return err == nil && exec.Command(program, command, "--help").Run() == nil
+}
+
+// StartTLS starts a node that speaks TLS and demands certificates of its clients. The program makes all of them.
+func StartTLS(dir string) (*Node, error) {
+	n, err := newNode(dir)
+	if err != nil {
+		return nil, err
+	}
+	certificates := filepath.Join(dir, "certs")
+	for _, arguments := range [][]string{{"ca"}, {"node", "127.0.0.1"}, {"client", "shop"}} {
+		command := exec.Command(n.program, append([]string{"certs", "--dir", certificates}, arguments...)...)
+		if output, err := command.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("%w: %s", err, output)
+		}
+	}
+	file := func(name string) string { return filepath.Join(certificates, name) }
+	n.CAFile, n.CertificateFile, n.KeyFile = file("ca.pem"), file("shop.pem"), file("shop.key")
+	n.flags = []string{"--tls-cert", file("127.0.0.1.pem"), "--tls-key", file("127.0.0.1.key"), "--tls-client-ca", n.CAFile}
+	n.Address = "https://" + n.listen
+	authority, err := os.ReadFile(n.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authority)
+	own, err := tls.LoadX509KeyPair(n.CertificateFile, n.KeyFile)
+	if err != nil {
+		return nil, err
+	}
+	n.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{own}}}
+	return n, n.Restart()
+}
+
+// StartWithToken starts a node that recognises its clients by tokens, and returns one that may write and read.
+func StartWithToken(dir string) (*Node, string, error) {
+	n, err := newNode(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	rules := filepath.Join(dir, "auth.toml")
+	command := exec.Command(n.program, "token", "add", "shop", "--auth-file", rules, "--scope", "ingest", "--scope", "read")
+	token, err := command.Output()
+	if err != nil {
+		return nil, "", err
+	}
+	n.flags = []string{"--auth-file", rules}
+	return n, string(token), n.Restart()
+}
+
+func newNode(dir string) (*Node, error) {
 	program, err := find()
 	if err != nil {
 		return nil, err
@@ -35,7 +103,8 @@ func Start(dir string) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{Address: "http://" + listen, program: program, dir: dir, listen: listen}
-	return n, n.Restart()
+	n.client.Timeout = time.Second
+	return n, nil
 }
 
 // find returns BUCKSAW_BIN, or the program that was built in the repository.
@@ -80,8 +149,9 @@ func (n *Node) Restart() error {
 		return err
 	}
 	defer log.Close()
-	n.process = exec.Command(n.program, "serve", "--data-dir", filepath.Join(n.dir, "data"), "--listen", n.listen,
-		"--listen-fast", "", "--listen-durable", "", "--listen-bulk", "", "--listen-cluster", "")
+	arguments := append([]string{"serve", "--data-dir", filepath.Join(n.dir, "data"), "--listen", n.listen,
+		"--listen-fast", "", "--listen-durable", "", "--listen-bulk", "", "--listen-cluster", ""}, n.flags...)
+	n.process = exec.Command(n.program, arguments...)
 	n.process.Stdout, n.process.Stderr = log, log
 	if err := n.process.Start(); err != nil {
 		return err
@@ -97,8 +167,7 @@ func (n *Node) Restart() error {
 }
 
 func (n *Node) isReady() bool {
-	client := http.Client{Timeout: time.Second}
-	response, err := client.Get(n.Address + "/-/ready")
+	response, err := n.client.Get(n.Address + "/-/ready")
 	if err != nil {
 		return false
 	}

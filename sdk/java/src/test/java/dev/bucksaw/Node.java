@@ -7,9 +7,11 @@ import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
@@ -18,6 +20,8 @@ import java.util.stream.Stream;
 public final class Node implements AutoCloseable {
   private final Path directory;
   private final int port;
+  private final List<String> flags;
+  private final boolean tls;
   private Process process;
 
   /**
@@ -26,7 +30,68 @@ public final class Node implements AutoCloseable {
    * @param directory an empty directory
    */
   public Node(Path directory) throws IOException, InterruptedException {
+    this(directory, false, List.of());
+  }
+
+  /**
+   * Starts a node that speaks TLS and demands certificates of its clients. The program makes all of
+   * them.
+   *
+   * @param directory an empty directory
+   */
+  public static Node tls(Path directory) throws IOException, InterruptedException {
+    for (List<String> kind :
+        List.of(List.of("ca"), List.of("node", "127.0.0.1"), List.of("client", "shop"))) {
+      List<String> command = new ArrayList<>(List.of(program().toString(), "certs", "--dir"));
+      command.add(directory.resolve("certs").toString());
+      command.addAll(kind);
+      Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
+      String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+      if (process.waitFor() != 0) {
+        throw new AssertionError(output);
+      }
+    }
+    return new Node(directory, true, List.of());
+  }
+
+  /**
+   * Makes a token that may write and read, for a node with {@link #withTokens}.
+   *
+   * @param directory the directory of the node
+   */
+  public static String makeToken(Path directory) throws IOException, InterruptedException {
+    Process process =
+        new ProcessBuilder(
+                program().toString(),
+                "token",
+                "add",
+                "shop",
+                "--auth-file=" + directory.resolve("auth.toml"),
+                "--scope=ingest",
+                "--scope=read")
+            .redirectError(ProcessBuilder.Redirect.INHERIT)
+            .start();
+    String token = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+    if (process.waitFor() != 0) {
+      throw new AssertionError("no token is made");
+    }
+    return token;
+  }
+
+  /**
+   * Starts a node that recognises its clients by tokens.
+   *
+   * @param directory the directory in which {@link #makeToken} has made one
+   */
+  public static Node withTokens(Path directory) throws IOException, InterruptedException {
+    return new Node(directory, false, List.of("--auth-file=" + directory.resolve("auth.toml")));
+  }
+
+  private Node(Path directory, boolean tls, List<String> flags)
+      throws IOException, InterruptedException {
     this.directory = directory;
+    this.flags = flags;
+    this.tls = tls;
     try (ServerSocket free = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
       port = free.getLocalPort();
     }
@@ -50,10 +115,26 @@ public final class Node implements AutoCloseable {
                     "no program bucksaw at " + places + ": build it, or set BUCKSAW_BIN"));
   }
 
+  /** Whether the program has a command: BUCKSAW_BIN may be of an earlier version. */
+  public static boolean has(String command) throws IOException, InterruptedException {
+    return new ProcessBuilder(program().toString(), command, "--help")
+            .redirectErrorStream(true)
+            .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+            .start()
+            .waitFor()
+        == 0;
+  }
+
+  /** A file that the node or its clients have, such as {@code shop.pem}. */
+  public Path certificate(String name) {
+    return directory.resolve("certs").resolve(name);
+  }
+
   /** Starts the node again on the same port and directory. */
   public void start() throws IOException, InterruptedException {
-    process =
-        new ProcessBuilder(
+    List<String> command =
+        new ArrayList<>(
+            List.of(
                 program().toString(),
                 "serve",
                 "--data-dir",
@@ -67,7 +148,15 @@ public final class Node implements AutoCloseable {
                 "--listen-bulk",
                 "",
                 "--listen-cluster",
-                "")
+                ""));
+    command.addAll(flags);
+    if (tls) {
+      command.add("--tls-cert=" + certificate("127.0.0.1.pem"));
+      command.add("--tls-key=" + certificate("127.0.0.1.key"));
+      command.add("--tls-client-ca=" + certificate("ca.pem"));
+    }
+    process =
+        new ProcessBuilder(command)
             .redirectErrorStream(true)
             .redirectOutput(
                 ProcessBuilder.Redirect.appendTo(directory.resolve("node.log").toFile()))
@@ -88,9 +177,14 @@ public final class Node implements AutoCloseable {
           HttpRequest.newBuilder(URI.create(address() + "/-/ready"))
               .timeout(Duration.ofSeconds(5))
               .build();
-      return HttpClient.newHttpClient()
-              .send(request, HttpResponse.BodyHandlers.discarding())
-              .statusCode()
+      HttpClient.Builder client = HttpClient.newBuilder();
+      if (tls) {
+        Certificates own =
+            new Certificates(
+                certificate("ca.pem"), certificate("shop.pem"), certificate("shop.key"));
+        client.sslContext(own.context().orElseThrow());
+      }
+      return client.build().send(request, HttpResponse.BodyHandlers.discarding()).statusCode()
           == 200;
     } catch (IOException e) {
       return false;
@@ -99,7 +193,7 @@ public final class Node implements AutoCloseable {
 
   /** The address of the node. */
   public String address() {
-    return "http://127.0.0.1:" + port;
+    return (tls ? "https" : "http") + "://127.0.0.1:" + port;
   }
 
   /** Ends the process at once, as a crash does. */

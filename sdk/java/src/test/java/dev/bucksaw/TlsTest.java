@@ -3,6 +3,7 @@ package dev.bucksaw;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -260,5 +261,29 @@ class TlsTest {
               assertThrows(IllegalArgumentException.class, builder::build).getMessage();
           assertTrue(message.contains(expected), message);
         });
+  }
+
+  @Test
+  void aNodeWithTls() throws Exception {
+    assumeTrue(Node.has("certs"), "the program has no TLS");
+    try (Node node = Node.tls(directory)) {
+      Client.Builder builder =
+          client(node.address())
+              .caFile(node.certificate("ca.pem"))
+              .certificateFile(node.certificate("shop.pem"))
+              .keyFile(node.certificate("shop.key"));
+      try (Client client = builder.build()) {
+        assertSends(client);
+        try (QueryResult result = client.query(QueryRequest.of(""))) {
+          assertEquals(List.of("a"), result.stream().map(StoredRecord::line).toList());
+        }
+      }
+      try (Client client = client(node.address()).caFile(node.certificate("ca.pem")).build()) {
+        assertCountFails(client, "the node requires a client certificate");
+      }
+      try (Client client = client(node.address()).build()) {
+        assertCountFails(client, "the certificate of the node is not signed by a trusted CA");
+      }
+    }
   }
 }

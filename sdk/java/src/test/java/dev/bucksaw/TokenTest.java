@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.PrintWriter;
 import java.io.StringWriter;
@@ -217,6 +218,27 @@ class TokenTest {
               new Credentials(SECRET, null, null).toString());
       assertTrue(shown.contains("ConnectException"), shown);
       assertFalse(shown.contains(SECRET), shown);
+    }
+  }
+
+  @Test
+  void aNodeWithTokens() throws Exception {
+    assumeTrue(Node.has("token"), "the program has no tokens");
+    String token = Node.makeToken(directory);
+    Path file = Files.writeString(directory.resolve("token"), "bks_wrong");
+    try (Node node = Node.withTokens(directory);
+        Client client = client(node.address()).tokenFile(file).onError(failure -> {}).build()) {
+      client.log(Level.INFO, "recognised");
+      Await.until(() -> client.stats().denied() > 0);
+      QueryException refused =
+          assertThrows(QueryException.class, () -> client.count(QueryRequest.of("")));
+      assertEquals(401, refused.status());
+      Files.writeString(file, token);
+      assertTrue(client.flush(LONG));
+      assertEquals(1, client.stats().acknowledged());
+      try (QueryResult result = client.query(QueryRequest.of(""))) {
+        assertEquals(List.of("recognised"), result.stream().map(StoredRecord::line).toList());
+      }
     }
   }
 }
