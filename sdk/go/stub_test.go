@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestMain runs the tests without the token of whoever runs them.
+// TestMain runs the tests without a token of the environment.
 func TestMain(m *testing.M) {
 	_ = os.Unsetenv(tokenVariable)
 	os.Exit(m.Run())

@@ -18,7 +18,7 @@ import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
 import type { Level, Stats } from "../dist/esm/index.js";
 
-// Tests must not send the token of whoever runs them.
+// Tests must not send a token of the environment.
 delete process.env.BUCKSAW_TOKEN;
 
 /** The directory of this package. */

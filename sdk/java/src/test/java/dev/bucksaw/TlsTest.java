@@ -151,7 +151,7 @@ class TlsTest {
 
   /** A server of openssl, which says why it refuses the certificate of a client. */
   @Test
-  void theReasonOfARefusedClientIsTold() throws Exception {
+  void theReasonOfARefusedClientIsReported() throws Exception {
     Authority.Issued files = own.issue("127.0.0.1");
     Process process =
         new ProcessBuilder(
