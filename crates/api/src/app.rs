@@ -101,6 +101,7 @@ impl App {
         info: NodeInfo,
         registry: Registry,
     ) -> Self {
+        let provider = IdentityProvider::new(env.clone());
         let intake = Intake::new(Arc::clone(answers.engine().queue()), env.clone());
         let bodies = BodyIntake::new(intake, config.body_limits(), metrics.bodies.clone());
         let config = Arc::new(config);
@@ -123,7 +124,7 @@ impl App {
             repair: None,
             agents: Arc::default(),
             authenticator: None,
-            provider: IdentityProvider::new(env.clone()),
+            provider,
             audit: None,
             status_parts: Vec::new(),
             ready: Arc::new(AtomicBool::new(true)),
