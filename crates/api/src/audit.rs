@@ -43,10 +43,10 @@ const DETAILS_MAX: usize = 16;
 
 /// What a request turns out to be while it is handled. Cheap to clone; clones share.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RequestFacts(Arc<Mutex<Facts>>);
+pub(crate) struct RequestFacts(Arc<Mutex<NotedFacts>>);
 
 #[derive(Debug, Default)]
-struct Facts {
+struct NotedFacts {
     /// The name of the principal.
     who: Option<String>,
     /// The address of the client.
@@ -68,7 +68,7 @@ impl RequestFacts {
     /// The facts of a request that begins on this connection.
     pub(crate) fn begin(connection: Option<&Arc<ConnectionPeer>>) -> Self {
         let client = connection.map(|connection| connection.address.ip().to_canonical().to_string());
-        Self(Arc::new(Mutex::new(Facts { client, ..Facts::default() })))
+        Self(Arc::new(Mutex::new(NotedFacts { client, ..NotedFacts::default() })))
     }
 
     /// Notes parameters.

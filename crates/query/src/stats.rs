@@ -8,7 +8,7 @@ use bucksaw_record::LabelScope;
 /// The words by which an entry of [`QueryStats::damaged`] is a whole sentence about a database, and no file name.
 const UNREADABLE: &str = " cannot be read: ";
 
-/// What a client with a label scope is told instead of the names of damaged files.
+/// The name of all damaged files in answers to clients with a label scope.
 const UNNAMED_DAMAGE: &str = "a part of the records of this time";
 
 /// Statistics of an answer: what was read, and what is missing.

@@ -29,7 +29,7 @@ impl TailStream {
         Self { source: TailSource::Cluster(Box::new(tail)), is_scoped: false }
     }
 
-    /// For a client with a label scope: it is told that records were skipped, and not how many bytes of all streams that were.
+    /// For a client with a label scope: skipped records are reported to it without their bytes, which are of all streams.
     pub(crate) fn scoped_if(self, is_scoped: bool) -> Self {
         Self { is_scoped, ..self }
     }

@@ -87,10 +87,10 @@ fn equal_keys_of_two_tenants_are_two_batches() {
     for key in ["key", "01ARYZ6S410000000000000000"] {
         let a = send_as(Some(scope("tenant=a")), key, "body").unwrap();
         let b = send_as(Some(scope("tenant=b")), key, "body").unwrap();
-        let nobody = send_as(None, key, "body").unwrap();
-        assert!(a != b && a != nobody && b != nobody);
+        let unscoped = send_as(None, key, "body").unwrap();
+        assert!(a != b && a != unscoped && b != unscoped);
         assert_eq!(send_as(Some(scope("tenant=a")), key, "body").unwrap(), a, "a retry has the same ids");
-        assert_eq!(send_as(Some(scope("")), key, "body").unwrap(), nobody, "a scope without labels is no tenant");
+        assert_eq!(send_as(Some(scope("")), key, "body").unwrap(), unscoped, "a scope without labels is no tenant");
         assert!(matches!(send_as(Some(scope("tenant=a")), key, "other"), Err(IngestError::KeyReused)));
         assert!(send_as(Some(scope("tenant=c")), key, "other").is_ok(), "the key is new to this tenant");
     }

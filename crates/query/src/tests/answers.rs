@@ -196,7 +196,7 @@ fn a_tail_shows_a_record_that_was_sent_twice_once() {
 }
 
 #[test]
-fn a_client_with_a_scope_is_not_told_how_many_bytes_of_all_streams_were_skipped() {
+fn skipped_bytes_of_all_streams_are_not_reported_to_a_client_with_a_scope() {
     let (mut node, _) = node();
     let scope = LabelScope::new(Labels::parse("tenant=a").unwrap());
     let mut tail = node.answers().tail(&Expr::All, Some(scope)).unwrap();

@@ -1,4 +1,4 @@
-//! Two tenants on one node: what one of them is told equals what a store says that never had the records of the other.
+//! Two tenants on one node: the answers to one of them equal those of a store that never had the records of the other.
 
 use bucksaw_record::LabelScope;
 
@@ -55,11 +55,11 @@ pub(crate) async fn transcript(
     ids: &[Id],
     with_stats: bool,
 ) -> Vec<(String, String)> {
-    let mut told: Vec<(String, String)> = Vec::new();
-    let mut tell = |what: &str, answer: String, stats: Option<QueryStats>| {
-        told.push((what.to_owned(), answer));
+    let mut answered: Vec<(String, String)> = Vec::new();
+    let mut add = |what: &str, answer: String, stats: Option<QueryStats>| {
+        answered.push((what.to_owned(), answer));
         if let (true, Some(stats)) = (with_stats, stats) {
-            told.push((format!("statistics of {what}"), format!("{stats:?}")));
+            answered.push((format!("statistics of {what}"), format!("{stats:?}")));
         }
     };
     let rows = |records: Vec<OwnedRecord>| {
@@ -69,27 +69,27 @@ pub(crate) async fn transcript(
     for (order, limit) in [(Order::Ascending, None), (Order::Ascending, Some(3)), (Order::Descending, Some(5))] {
         let records = answers.search(Request { order, limit, ..request.clone() }).unwrap();
         let (records, stats) = records.write_to(Vec::new()).await.unwrap();
-        tell(&format!("records {order:?} {limit:?}"), rows(records), Some(stats));
+        add(&format!("records {order:?} {limit:?}"), rows(records), Some(stats));
     }
     let (count, stats) = answers.count(request.clone(), ()).await.unwrap();
-    tell("count", count.to_string(), Some(stats));
+    add("count", count.to_string(), Some(stats));
     let mut groupings = groupings();
     groupings.push(Grouping::Streams(vec![Labels::parse(OTHER_STREAMS[0]).unwrap()]));
     groupings.push(Grouping::Field { name: "tenant".to_owned(), values: vec!["a".to_owned(), "b".to_owned()] });
     for by in [GroupBy::Field("a".to_owned()), GroupBy::Field("tenant".to_owned()), GroupBy::Stream] {
         let chosen = answers.choose_groups(request.clone(), by.clone(), ()).await.unwrap();
-        tell(&format!("groups by {by:?}"), format!("{chosen:?}"), None);
+        add(&format!("groups by {by:?}"), format!("{chosen:?}"), None);
         groupings.push(chosen);
     }
     for grouping in groupings {
         let what = format!("histogram by {grouping:?}");
         let bucketing = Bucketing { buckets: 7, grouping };
         let (histogram, stats) = answers.histogram(request.clone(), bucketing, (), |_, _| {}).await.unwrap();
-        tell(&what, format!("{histogram:?}"), Some(stats));
+        add(&what, format!("{histogram:?}"), Some(stats));
     }
     let (fields, stats) = answers.fields(request.clone(), ()).await.unwrap();
-    tell("fields", format!("{fields:?}"), Some(stats));
-    tell("hints", format!("{:?}", answers.unknown_fields(request, ()).await.unwrap()), None);
+    add("fields", format!("{fields:?}"), Some(stats));
+    add("hints", format!("{:?}", answers.unknown_fields(request, ()).await.unwrap()), None);
     for expr in ["", "app=s1", "tenant=b", "zone=*"] {
         let expr = Expr::parse(expr.as_bytes()).unwrap();
         let all = Request::new(expr.clone(), Millis(0), Millis::MAX).within(request.scope.clone());
@@ -98,19 +98,19 @@ pub(crate) async fn transcript(
             // Their bytes are an estimate where records occur twice, or are requested in part.
             let Streams { streams, is_approximate, is_cut } = streams;
             let counts: Vec<_> = streams.iter().map(|stream| (stream.labels.to_string(), stream.records)).collect();
-            tell(&format!("streams {expr:?}"), format!("{counts:?} {is_approximate} {is_cut}"), Some(stats));
+            add(&format!("streams {expr:?}"), format!("{counts:?} {is_approximate} {is_cut}"), Some(stats));
         }
     }
     for id in ids.iter().step_by(ids.len().div_ceil(CONTEXTS_MAX).max(1)) {
         match answers.context(*id, 3, 4, request.scope.clone()).await {
-            Err(error) => tell(&format!("context of {id}"), error.to_string(), None),
+            Err(error) => add(&format!("context of {id}"), error.to_string(), None),
             Ok(records) => {
                 let (records, stats) = records.write_to(Vec::new()).await.unwrap();
-                tell(&format!("context of {id}"), rows(records), Some(stats));
+                add(&format!("context of {id}"), rows(records), Some(stats));
             }
         }
     }
-    told
+    answered
 }
 
 /// What happens, how long, the line of a record and whether it is of the tenant, how late it is, and which stream it has.
@@ -125,7 +125,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn a_tenant_is_told_what_a_store_without_the_others_would_tell(
+    fn a_tenant_gets_the_answers_of_a_store_without_the_others(
         steps in drawn_steps(),
         expr in prop::sample::select(EXPRESSIONS.to_vec()),
         (from, to) in (0_u64..60_000, 0_u64..60_000),
@@ -169,16 +169,16 @@ proptest! {
         let request = Request::new(expr.clone(), Millis(start - 5_000 + from), Millis(start - 5_000 + from + to));
         let scoped = request.clone().within(scope);
         let ids: Vec<Id> = both.accepted.keys().copied().collect();
-        let told = both.tasks.run(transcript(&both.answers(), &scoped, &ids, false));
-        prop_assert_eq!(told, alone.tasks.run(transcript(&alone.answers(), &request, &ids, false)));
+        let answered = both.tasks.run(transcript(&both.answers(), &scoped, &ids, false));
+        prop_assert_eq!(answered, alone.tasks.run(transcript(&alone.answers(), &request, &ids, false)));
         // Statistics depend on how records share files, so a client with a scope sees few of them.
-        let told = both.tasks.run(transcript(&both.answers(), &scoped, &ids, true));
-        prop_assert_eq!(told, alone.tasks.run(transcript(&alone.answers(), &scoped, &ids, true)));
+        let answered = both.tasks.run(transcript(&both.answers(), &scoped, &ids, true));
+        prop_assert_eq!(answered, alone.tasks.run(transcript(&alone.answers(), &scoped, &ids, true)));
     }
 }
 
 #[test]
-fn damage_of_other_streams_alone_is_not_told_and_that_of_shared_files_has_no_name() {
+fn damage_of_other_streams_alone_is_not_reported_and_that_of_shared_files_has_no_name() {
     let mut node = TestEngine::new();
     let put = |node: &mut TestEngine, number: u32, labels: &str| {
         let id = Id::new(Millis(node.clock.unix_ms()), Producer::new(1), number);
@@ -192,7 +192,7 @@ fn damage_of_other_streams_alone_is_not_told_and_that_of_shared_files_has_no_nam
     let block = &segment.footer().blocks[0];
     // The block and its recovery record.
     node.fs.corrupt(segment.reader().path(), block.offset..block.offset + block.packed_bytes() + 1);
-    let told = |scope: Option<LabelScope>| {
+    let reported = |scope: Option<LabelScope>| {
         let (count, stats) = node.count_with_stats(&request_all_time("x").within(scope));
         (
             count,
@@ -201,8 +201,8 @@ fn damage_of_other_streams_alone_is_not_told_and_that_of_shared_files_has_no_nam
             stats.bytes_skipped + stats.bytes_scanned + stats.segments_read,
         )
     };
-    assert_eq!(told(Some(own_scope())), (1, false, 0, 0));
-    let (_, is_partial, ..) = told(None);
+    assert_eq!(reported(Some(own_scope())), (1, false, 0, 0));
+    let (_, is_partial, ..) = reported(None);
     assert!(is_partial, "the damage was hit");
     let other = LabelScope::new(Labels::parse("tenant=b").unwrap());
     let (_, stats) = node.count_with_stats(&request_all_time("x").within(Some(other)));

@@ -1,4 +1,4 @@
-//! Two tenants on a cluster: what one of them is told equals what a cluster says that never had the records of the other.
+//! Two tenants on a cluster: the answers to one of them equal those of a cluster that never had the records of the other.
 
 use super::*;
 use crate::tests::tenants::{EXPRESSIONS, OTHER_STREAMS, OWN_STREAMS, drawn_steps, own_scope, transcript};
@@ -7,7 +7,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn a_tenant_is_told_what_a_cluster_without_the_others_would_tell(
+    fn a_tenant_gets_the_answers_of_a_cluster_without_the_others(
         steps in drawn_steps(),
         expr in prop::sample::select(EXPRESSIONS.to_vec()),
         (from, to) in (0_u64..60_000, 0_u64..60_000),
@@ -55,10 +55,10 @@ proptest! {
             let scoped = plain.clone().within(Some(own_scope()));
             let ids: Vec<Id> = both.all().into_keys().collect();
             let (of_both, of_one) = (answers(&both.scatters[asked]), answers(&alone.scatters[asked]));
-            let told = transcript(&of_both, &scoped, &ids, false).await;
-            assert_eq!(told, transcript(&of_one, &plain, &ids, false).await);
-            let told = transcript(&of_both, &scoped, &ids, true).await;
-            assert_eq!(told, transcript(&of_one, &scoped, &ids, true).await);
+            let answered = transcript(&of_both, &scoped, &ids, false).await;
+            assert_eq!(answered, transcript(&of_one, &plain, &ids, false).await);
+            let answered = transcript(&of_both, &scoped, &ids, true).await;
+            assert_eq!(answered, transcript(&of_one, &scoped, &ids, true).await);
         });
     }
 }
