@@ -2,9 +2,8 @@
 
 /// Commands and flags with a variable of their own and no key at the top of the file. Their values are of another kind
 /// than those of equally named flags, or a range for `query` must not apply to `tail`, labels of records must not
-/// limit new tokens, or an agent must not take the
-/// ports of the node beside it.
-const OWN_VARIABLE: [(&str, &str); 15] = [
+/// limit new tokens, or an agent must not take the ports of the node beside it.
+const OWN_VARIABLE: [(&str, &str); 17] = [
     ("add", "label"),
     ("generate", "count"),
     ("generate", "to"),
@@ -20,6 +19,8 @@ const OWN_VARIABLE: [(&str, &str); 15] = [
     ("forward", "tls-key"),
     ("forward", "tls-client-ca"),
     ("forward", "tls-min-version"),
+    ("certs", "dir"),
+    ("certs", "days"),
 ];
 
 /// Whether a flag of a command has a variable of its own, and its key is read in the table of the command only.

@@ -116,7 +116,7 @@ pub(crate) struct ServeArgs {
     ///
     /// With a secret, all traffic between nodes is encrypted, and connections without it are refused. Without one,
     /// anything that reaches the cluster address counts as a node. The file may have a second line with another secret that is
-    /// accepted, too. It is read again when it changes. See docs/cluster.md.
+    /// accepted, too. It is read again when it changes. See docs/operating.md.
     #[arg(long, value_name = "FILE")]
     pub(crate) cluster_secret_file: Option<PathBuf>,
 

@@ -26,6 +26,7 @@ fn help() {
         "token add",
         "token list",
         "token revoke",
+        "certs",
         "config",
         "config check",
         "config show",

@@ -38,6 +38,7 @@ fn silent_and_refused_handshakes_keep_no_client_out() {
     wait_until("the open connection is read", || authority.count(&node, "flood") == 8);
     let results =
         |result: &str| authority.metric(&node, &format!("bucksaw_tls_handshakes_total{{result=\"{result}\"}} "));
-    wait_until("the refused are counted", || results("failed") >= 90.0);
-    assert!(results("evicted") + results("timed_out") >= 1.0 && results("completed") >= 13.0);
+    let refused = || ["failed", "evicted", "timed_out"].map(results).iter().sum::<f64>();
+    wait_until("the refused are counted", || refused() >= 150.0);
+    assert!(results("completed") >= 13.0);
 }

@@ -131,7 +131,7 @@ async fn the_secret_changes_without_a_stop() {
             }
         }
     };
-    for secrets in [&old_first, &new_first, new] {
+    for secrets in [old_first.as_str(), &new_first, new] {
         for node in &nodes {
             node.replace_secrets(Secret::parse_file(secrets.as_bytes()).unwrap());
             all_reach_all().await;
