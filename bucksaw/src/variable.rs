@@ -2,8 +2,7 @@
 
 /// Commands and flags with a variable of their own and no key at the top of the file. Their values are of another kind
 /// than those of equally named flags, or a range for `query` must not apply to `tail`, labels of records must not
-/// limit new tokens, or an agent must not take the
-/// ports of the node beside it.
+/// limit new tokens, or an agent must not take the ports of the node beside it.
 const OWN_VARIABLE: [(&str, &str); 18] = [
     ("add", "label"),
     ("generate", "count"),

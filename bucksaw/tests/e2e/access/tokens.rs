@@ -58,13 +58,13 @@ fn a_node_needs_a_valid_file_to_start_and_keeps_the_last_valid_one() {
     fs::write(node.auth_file(), format!("{valid}\n[[token]]\n")).unwrap();
     let token = node.token("admin");
     wait_until("the node reports the wrong file", || {
-        node.call("http", "GET", "/metrics", Some(&token), &[], "").1.contains("bucksaw_auth_file_invalid 1")
+        node.call("http", "GET", "/metrics", Some(&token), &[], "").1.contains("\nbucksaw_auth_file_invalid 1")
     });
     let status = node.call("http", "GET", "/api/v1/cluster", Some(&token), &[], "").1;
     assert!(status.contains("missing field"), "{status}");
     fs::write(node.auth_file(), valid).unwrap();
     wait_until("the node uses the file again", || {
-        node.call("http", "GET", "/metrics", Some(&token), &[], "").1.contains("bucksaw_auth_file_invalid 0")
+        node.call("http", "GET", "/metrics", Some(&token), &[], "").1.contains("\nbucksaw_auth_file_invalid 0")
     });
 }
 

@@ -235,7 +235,7 @@ async fn a_bad_hello_is_refused_with_its_reason() {
         assert_eq!(answer, Some(HelloReply::Refused { code: want_code, text: want.to_owned() }));
         assert_eq!(client.read_message().await, None);
     };
-    let newer = "unsupported protocol version 2.3, newest supported is 1.3: upgrade this side first";
+    let newer = "unsupported protocol version 2.4, newest supported is 1.4: upgrade this side first";
     check(&|hello| hello[8] = 2, RefusalCode::VERSION, newer).await;
     check(&|hello| hello[15] = 1, RefusalCode::LABELS, "the labels take 16777221 bytes, more than 73920").await;
     check(&|hello| hello[16] = 200, RefusalCode::LABELS, "the labels are refused: invalid label encoding").await;
