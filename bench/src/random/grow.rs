@@ -98,9 +98,9 @@ impl Pass<'_> {
             let token = rest.get(..length.max(1)).unwrap_or(rest);
             let is_rare = self.counts.get(token).is_some_and(|count| count * RARE <= self.lines.max(RARE));
             if is_variable(token) && is_rare {
-                self.append_mapped(token, grown)
+                self.append_mapped(token, grown);
             } else {
-                grown.extend_from_slice(token)
+                grown.extend_from_slice(token);
             }
             at += token.len();
         }
