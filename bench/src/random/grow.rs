@@ -14,7 +14,7 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 /// Lines of a piece.
 const PIECE_LINES: usize = 400;
 
-/// A token is rare if at most one line in so many has it.
+/// A token is rare if at most one line in this number has it.
 const RARE: usize = 200;
 
 /// The mean time between lines, in milliseconds.
