@@ -14,7 +14,7 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 /// Lines of a piece.
 const PIECE_LINES: usize = 400;
 
-/// A token is rare if at most one line in so many has it.
+/// A token is rare if at most one line in this number has it.
 const RARE: usize = 200;
 
 /// The mean time between lines, in milliseconds.
@@ -98,9 +98,9 @@ impl Pass<'_> {
             let token = rest.get(..length.max(1)).unwrap_or(rest);
             let is_rare = self.counts.get(token).is_some_and(|count| count * RARE <= self.lines.max(RARE));
             if is_variable(token) && is_rare {
-                self.append_mapped(token, grown)
+                self.append_mapped(token, grown);
             } else {
-                grown.extend_from_slice(token)
+                grown.extend_from_slice(token);
             }
             at += token.len();
         }

@@ -1,6 +1,6 @@
 //! `random`: questions drawn at random from many logs, compared with `rg` on the raw file.
 //!
-//! Nobody can tune for these questions: they are pieces of the lines themselves, of every file of a corpus directory, of
+//! These questions cannot be tuned for: they are pieces of the lines themselves, of every file of a corpus directory, of
 //! mixtures of all of them, and of generated lines. The table has the worst, the tenth percentile and the median by log and
 //! kind, because a median hides what a user meets at night.
 

@@ -8,7 +8,7 @@ use crate::results::{BenchRun, figure};
 /// Questions that are listed with the worst ratio.
 const WORST: usize = 20;
 
-/// The least time that is told apart, in CPU seconds.
+/// The least time that is distinguished, in CPU seconds.
 const LEAST_SECONDS: f64 = 1e-4;
 
 /// A question with its answers and their costs in seconds.

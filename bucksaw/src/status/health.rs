@@ -65,7 +65,9 @@ pub(super) fn lines(cluster: &Value, nodes: &[NodeFields]) -> Vec<String> {
         {
             let listeners: Vec<String> = listeners.iter().map(plain_text).collect();
             let listeners = listeners.join(", ");
-            notes.push(format!("note: {name} lets other machines connect without authentication or encryption: {listeners}\n"));
+            notes.push(format!(
+                "note: {name} lets other machines connect without authentication or encryption: {listeners}\n"
+            ));
         }
     }
     found.extend(cluster["incompatible_peers"].as_array().into_iter().flatten().map(|peer| {
@@ -236,7 +238,10 @@ mod tests {
         check(json!({"nodes": []}), &[]);
         check(
             json!({"nodes": [{"id": "n", "state": "ready", "insecure_listeners": ["fast", "http"]}]}),
-            &["1 node, all well", "note: n lets other machines connect without authentication or encryption: fast, http"],
+            &[
+                "1 node, all well",
+                "note: n lets other machines connect without authentication or encryption: fast, http",
+            ],
         );
     }
 

@@ -215,7 +215,10 @@ mod tests {
         assert!(!file.revoke("third").unwrap() && file.revoke("second").unwrap());
         file.write().unwrap();
         let text = fs::read_to_string(&path).unwrap();
-        assert!(text.contains("# Of the web team.") && text.contains("first") && !text.contains("\"second\""), "{text}");
+        assert!(
+            text.contains("# Of the web team.") && text.contains("first") && !text.contains("\"second\""),
+            "{text}"
+        );
     }
 
     #[test]

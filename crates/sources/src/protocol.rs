@@ -93,7 +93,7 @@ impl Protocol {
     /// Decides on a listener whose connections have one protocol, here as lines, or are HTTP or TLS by mistake.
     pub(crate) fn detect_http(bytes: &[u8]) -> Self {
         match (bytes, TLS.starts_with(bytes)) {
-            ([_, _, ..=4, ..], _) if bytes.starts_with(&TLS) => return Self::Tls,
+            ([_, _, 0..=4, ..], _) if bytes.starts_with(&TLS) => return Self::Tls,
             ([_, ..], true) => return Self::Undecided,
             _ => {}
         }

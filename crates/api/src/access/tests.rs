@@ -50,7 +50,7 @@ async fn call(router: Router, target: &str, headers: &[(&str, &str)], body: &str
     let request = request.body(Body::from(body.to_owned())).unwrap();
     let response = TowerToHyperService::new(router).call(request).await.unwrap();
     let (status, headers) = (response.status(), response.headers().clone());
-    let body = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let body = response.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     (status, headers, String::from_utf8_lossy(&body).into_owned())
 }
 

@@ -2,7 +2,6 @@
 //!
 //! A browser sends requests to it for any page that its user visits, and a page may point its own name at the agent, so `Host`
 //! must be an address, `localhost` or the name of the machine.
-#![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::net::IpAddr;
 use std::sync::Arc;
