@@ -65,7 +65,7 @@ impl NodeSettings {
         };
         // Its records would be gone soon if a rule for their label did not keep them: answers, merges, retention and repair must
         // all follow it.
-        let kept = std::mem::replace(&mut store.retention_age, Some(OTHER_STREAMS_AGE));
+        let kept = store.retention_age.replace(OTHER_STREAMS_AGE);
         let streams = LabelScope::new(Labels::new([("app", "sim")]).unwrap_or_default());
         store.retention_labels = vec![LabelRetention { streams, age: kept }];
         match bug {
