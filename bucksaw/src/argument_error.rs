@@ -7,7 +7,7 @@ use std::env;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::node_client::one_line;
+use crate::one_line::one_line;
 
 /// Commands whose argument is an expression, which may start with `-`.
 const TAKING_EXPRESSIONS: [&str; 5] =

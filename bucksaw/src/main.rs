@@ -30,6 +30,7 @@ mod log;
 mod man;
 mod node_client;
 mod notice;
+mod one_line;
 mod open_listeners;
 mod print;
 mod progress;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::failure::print_error;
-use crate::node_client::one_line;
+use crate::one_line::one_line;
 
 /// Prints a notice, which is JSON.
 pub(crate) fn print(notice: &[u8]) {

@@ -10,6 +10,7 @@ use crate::args::{DocumentFormat, SummaryArgs};
 use crate::exit::Exit;
 use crate::expression::RecordRules;
 use crate::node_client::{self, NodeClient};
+use crate::one_line::one_line;
 use crate::print::{Colour, Out, sanitise};
 use crate::progress::Progress;
 use crate::{interrupt, terminal};
@@ -61,7 +62,7 @@ pub(crate) fn run(
 pub(crate) fn values(values: &Value, count: &str, columns: Option<usize>) -> String {
     let values = values.as_array().into_iter().flatten();
     let shown = values.take(if columns.is_some() { usize::MAX } else { VALUES_SHOWN }).map(|value| {
-        let text = value["value"].as_str().map_or_else(|| value["value"].to_string(), node_client::one_line);
+        let text = value["value"].as_str().map_or_else(|| value["value"].to_string(), one_line);
         let cut = if value["cut"] == true { "…" } else { "" };
         format!("{text}{cut} ({})", value[count])
     });
@@ -76,7 +77,7 @@ pub(crate) fn number(value: &Value) -> String {
 /// A text as a cell, sanitised.
 pub(crate) fn cell(text: &str) -> String {
     let mut shown = Vec::new();
-    sanitise(node_client::one_line(text).as_bytes(), &mut shown);
+    sanitise(one_line(text).as_bytes(), &mut shown);
     String::from_utf8_lossy(&shown).into_owned()
 }
 

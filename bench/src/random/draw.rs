@@ -64,7 +64,7 @@ impl Kind {
 
 /// A question for Bucksaw and for `rg`.
 #[derive(Clone, Debug)]
-pub(super) struct Question {
+pub(super) struct DrawnQuestion {
     pub(super) kind: Kind,
     /// The expression.
     pub(super) expr: String,
@@ -105,8 +105,8 @@ impl<'a> Questioner<'a> {
     }
 
     /// A question of this kind; `None` if the log has no lines for it.
-    pub(super) fn draw(&mut self, kind: Kind) -> Option<Question> {
-        let question = |expr: String, searches: Vec<RgSearch>| Question { kind, expr, searches, field: None };
+    pub(super) fn draw(&mut self, kind: Kind) -> Option<DrawnQuestion> {
+        let question = |expr: String, searches: Vec<RgSearch>| DrawnQuestion { kind, expr, searches, field: None };
         Some(match kind {
             Kind::Literal | Kind::NewestPage => {
                 let piece = self.piece(4, 20)?;
@@ -146,7 +146,7 @@ impl<'a> Questioner<'a> {
             Kind::Field => {
                 let (name, value, text) = self.field()?;
                 let expr = format!("{name}={}", quoted(&value));
-                Question { field: Some((name, value)), ..question(expr, vec![RgSearch::fixed(&text, &["-F"])]) }
+                DrawnQuestion { field: Some((name, value)), ..question(expr, vec![RgSearch::fixed(&text, &["-F"])]) }
             }
         })
     }
@@ -283,7 +283,8 @@ mod tests {
             assert!(Expr::parse(question.expr.as_bytes()).is_ok(), "{}", question.expr);
             assert_eq!(question.field.is_some(), question.kind == Kind::Field);
         }
-        let exprs = |questions: &[Question]| questions.iter().map(|question| question.expr.clone()).collect::<Vec<_>>();
+        let exprs =
+            |questions: &[DrawnQuestion]| questions.iter().map(|question| question.expr.clone()).collect::<Vec<_>>();
         assert_eq!(exprs(&questions), exprs(&draw(3)));
         assert_ne!(exprs(&questions), exprs(&draw(4)));
     }

@@ -25,7 +25,7 @@ use crate::node::{BenchNode, number};
 use crate::results::{BenchRun, figure};
 use crate::spread::median;
 use crate::{feed, machine, process};
-use draw::{Kind, Question, Questioner};
+use draw::{DrawnQuestion, Kind, Questioner};
 use table::Answered;
 use text::LogText;
 
@@ -178,7 +178,7 @@ fn ask_all(args: &RandomArgs, context: &BenchContext, corpus: &Corpus, log: &Log
     for seed in &args.seeds {
         let mut questioner = Questioner::new(log, *seed);
         for kind in Kind::ALL {
-            let drawn: Vec<Question> = (0..args.questions).map_while(|_| questioner.draw(kind)).collect();
+            let drawn: Vec<DrawnQuestion> = (0..args.questions).map_while(|_| questioner.draw(kind)).collect();
             questions.extend(drawn);
         }
     }
@@ -236,7 +236,7 @@ fn ask_all(args: &RandomArgs, context: &BenchContext, corpus: &Corpus, log: &Log
 }
 
 /// The number of matching records, or of those on the newest page.
-fn ask(http: &mut Client, question: &Question) -> anyhow::Result<u64> {
+fn ask(http: &mut Client, question: &DrawnQuestion) -> anyhow::Result<u64> {
     let q = encode(&question.expr);
     if question.kind == Kind::NewestPage {
         let target = format!("/api/v1/query?from=30d&order=desc&limit={PAGE}&q={q}");

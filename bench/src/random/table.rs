@@ -1,6 +1,6 @@
 //! The answers as a table: worst, tenth percentile and median by kind and log.
 
-use super::draw::{Kind, Question};
+use super::draw::{DrawnQuestion, Kind};
 use super::rg::RgAnswer;
 use crate::machine;
 use crate::results::{BenchRun, figure};
@@ -14,7 +14,7 @@ const LEAST_SECONDS: f64 = 1e-4;
 /// A question with its answers and their costs in seconds.
 #[derive(Clone, Debug)]
 pub(super) struct Answered {
-    pub(super) question: Question,
+    pub(super) question: DrawnQuestion,
     pub(super) log: String,
     pub(super) found: u64,
     pub(super) expected: u64,

@@ -20,6 +20,7 @@ use tokio::runtime::Runtime;
 
 use crate::answer::{AnswerStreamReader, MEDIA_TYPE, Message};
 use crate::args::NodeArgs;
+use crate::one_line::one_line;
 use crate::values::NodeUrl;
 pub(crate) use line_sender::LineSender;
 use patience::Patience;
@@ -27,9 +28,6 @@ use request::{NodeEndpoint, send, target};
 
 /// Largest answer that is held in memory, in bytes. Streams are not held.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-
-/// Characters of an error that are shown.
-const ERROR_CHARS_MAX: usize = 2_000;
 
 /// A runtime for a few requests at a time.
 pub(crate) fn runtime() -> anyhow::Result<Runtime> {
@@ -214,12 +212,6 @@ fn reason(body: &[u8]) -> String {
     one_line(&error.map_or_else(|| String::from_utf8_lossy(body), Into::into))
 }
 
-/// A text from outside as part of one line.
-pub(crate) fn one_line(text: &str) -> String {
-    let text: Vec<&str> = text.split_whitespace().collect();
-    text.join(" ").chars().take(ERROR_CHARS_MAX).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,6 +226,6 @@ mod tests {
     fn errors_are_read_from_any_body() {
         assert_eq!(reason(b"{\"error\":\"too\\nbusy\"}"), "too busy");
         assert_eq!(reason(b"<html>\n no"), "<html> no");
-        assert_eq!(reason(&[b'a'; 10_000]).len(), ERROR_CHARS_MAX);
+        assert_eq!(reason(&[b'a'; 10_000]).len(), crate::one_line::CHARS_MAX);
     }
 }

@@ -49,10 +49,7 @@ use toml::value::Datetime;
 
 use crate::auth_rules::{GroupRules, ProxyRules};
 use crate::principal::{ClientLimits, Principal, TENANT_LABEL};
-use crate::{AccessScope, AuthFileError, AuthRules, OidcSettings, TokenDigest};
-
-/// Largest file in bytes: about 20,000 tokens.
-pub const FILE_BYTES_MAX: u64 = 4 << 20;
+use crate::{AccessScope, AuthFileError, AuthRules, FILE_BYTES_MAX, OidcSettings, TokenDigest};
 
 /// Longest name of a credential, in bytes.
 const NAME_BYTES_MAX: usize = 64;
@@ -239,7 +236,8 @@ impl AuthRules {
         if self.groups.is_empty() {
             return Err("users of an identity provider have the rights of a [[group]], and there is none".to_owned());
         }
-        let mut request_scopes = oidc.scopes.unwrap_or_else(|| ["openid", "profile", "email"].map(str::to_owned).to_vec());
+        let mut request_scopes =
+            oidc.scopes.unwrap_or_else(|| ["openid", "profile", "email"].map(str::to_owned).to_vec());
         if !request_scopes.iter().any(|scope| scope == "openid") {
             request_scopes.insert(0, "openid".to_owned());
         }
@@ -263,7 +261,9 @@ fn is_protected_url(url: &str) -> bool {
     url.len() > "https://".len()
         && !url.contains(['#', '@', ' '])
         && (url.starts_with("https://")
-            || url.strip_prefix("http://").is_some_and(|rest| ["127.0.0.1", "localhost"].contains(&host(rest).as_str())))
+            || url
+                .strip_prefix("http://")
+                .is_some_and(|rest| ["127.0.0.1", "localhost"].contains(&host(rest).as_str())))
 }
 
 fn refuse_keys(keys: &[(&str, bool)], kind: &str) -> Result<(), String> {

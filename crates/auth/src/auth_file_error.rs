@@ -2,7 +2,8 @@
 
 use std::io;
 
-use crate::auth_file::FILE_BYTES_MAX;
+/// Largest file in bytes: about 20,000 tokens.
+pub const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// Why an auth file is not used. No message shows a digest or another value that could be a secret.
 #[derive(Debug, thiserror::Error)]

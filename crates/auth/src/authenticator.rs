@@ -1,8 +1,7 @@
 //! Recognises clients by the auth file, and reloads the file when it changes.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -12,13 +11,13 @@ use bucksaw_record::Millis;
 use tokio::sync::watch;
 use tracing::{error, info, warn};
 
-use crate::client_usage::ClientUsage;
+use crate::auth_state::{AuthState, LoadedFile};
 use crate::failed_attempts::FailedAttempts;
 use crate::grant::RecognisedBy;
-use crate::presented::{Presented, ExternalUser};
+use crate::presented::{ExternalUser, Presented};
 use crate::{
-    AccessScopes, AuthFileError, AuthRefusal, AuthRefusalReason, AuthRules, FILE_BYTES_MAX, Grant, Metrics, OidcSettings,
-    Principal, SecretText, TokenDigest,
+    AccessScopes, AuthFileError, AuthRefusal, AuthRefusalReason, AuthRules, FILE_BYTES_MAX, Grant, Metrics,
+    OidcSettings, Principal, SecretText, TokenDigest,
 };
 
 /// How often the file is looked at.
@@ -33,30 +32,6 @@ pub struct Authenticator {
     state: Arc<AuthState>,
 }
 
-/// What all clones and grants share.
-#[derive(Debug)]
-pub(crate) struct AuthState {
-    pub(crate) env: Env,
-    path: PathBuf,
-    /// The rules in use, with their number, which counts up.
-    rules: RwLock<(u64, Arc<AuthRules>)>,
-    file: Mutex<LoadedFile>,
-    attempts: FailedAttempts,
-    /// The usage of each principal by name; of users of a proxy, too.
-    usage: Mutex<HashMap<String, Arc<ClientUsage>>>,
-    metrics: Metrics,
-    log_limits: LogLimits,
-}
-
-/// The version of the file that was looked at last.
-#[derive(Debug, Default)]
-struct LoadedFile {
-    stat: Option<FileStat>,
-    loaded_at: Millis,
-    /// Why it is not in use.
-    failure: Option<String>,
-}
-
 /// What a node reports about its auth file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthStatus {
@@ -66,24 +41,6 @@ pub struct AuthStatus {
     pub loaded_at: Millis,
     /// Why the version on disk is not in use; `None` if it is.
     pub failure: Option<String>,
-}
-
-impl AuthState {
-    /// The rules in use, with their number.
-    pub(crate) fn current(&self) -> (u64, Arc<AuthRules>) {
-        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
-        (rules.0, Arc::clone(&rules.1))
-    }
-
-    fn usage_of(&self, name: &str) -> Arc<ClientUsage> {
-        let mut usage = lock(&self.usage);
-        if let Some(known) = usage.get(name) {
-            return Arc::clone(known);
-        }
-        // Those without a connection have a full balance soon; only users of a proxy have many names.
-        usage.retain(|_, usage| Arc::strong_count(usage) > 1);
-        Arc::clone(usage.entry(name.to_owned()).or_default())
-    }
 }
 
 impl Authenticator {

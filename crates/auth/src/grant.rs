@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bucksaw_record::Millis;
 
-use crate::authenticator::AuthState;
+use crate::auth_state::AuthState;
 use crate::client_usage::{ClientUsage, QuerySlot};
 use crate::presented::ExternalUser;
 use crate::{AuthRules, Principal, TokenDigest};

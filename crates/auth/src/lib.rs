@@ -32,6 +32,7 @@ mod access_token;
 mod auth_file;
 mod auth_file_error;
 mod auth_rules;
+mod auth_state;
 mod authenticator;
 mod client_access;
 mod client_usage;
@@ -47,8 +48,7 @@ mod secret_text;
 
 pub use access_scope::{AccessScope, AccessScopes};
 pub use access_token::{TokenDigest, new_token};
-pub use auth_file::FILE_BYTES_MAX;
-pub use auth_file_error::AuthFileError;
+pub use auth_file_error::{AuthFileError, FILE_BYTES_MAX};
 pub use auth_rules::AuthRules;
 pub use authenticator::{AuthStatus, Authenticator};
 pub use client_access::ClientAccess;

@@ -9,7 +9,7 @@ use crate::SecretText;
 pub struct Presented<'a> {
     /// A token.
     pub token: Option<&'a SecretText>,
-    /// The user that somebody else has authenticated: a reverse proxy, by
+    /// The user that another program has authenticated: a reverse proxy, by
     /// [`Authenticator::proxied_user`](crate::Authenticator::proxied_user), which checks its address; or an identity provider.
     pub user: Option<&'a ExternalUser>,
     /// The names in the certificate that the client has proven to own, signed by an authority that the listener trusts.

@@ -22,7 +22,7 @@ const DOCUMENT_BYTES_MAX: usize = 1 << 20;
 /// Why a provider did not answer as expected.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum FetchError {
+pub enum DocumentError {
     /// The address is none.
     #[error("{0} is no address of HTTP")]
     Url(String),
@@ -49,9 +49,9 @@ pub(crate) struct FormRequest<'a> {
 }
 
 /// The body of the answer to a request. Redirects are not followed: where a provider is, its own document says.
-pub(crate) async fn fetch(request: FormRequest<'_>, tls: &ClientTls) -> Result<Bytes, FetchError> {
+pub(crate) async fn fetch(request: FormRequest<'_>, tls: &ClientTls) -> Result<Bytes, DocumentError> {
     let url = request.url.to_owned();
-    timeout(TIMEOUT, exchange(request, tls)).await.map_err(|_| FetchError::Timeout(shown(&url)))?
+    timeout(TIMEOUT, exchange(request, tls)).await.map_err(|_| DocumentError::Timeout(shown(&url)))?
 }
 
 /// A URL without its query.
@@ -59,15 +59,15 @@ fn shown(url: &str) -> String {
     url.split('?').next().unwrap_or_default().to_owned()
 }
 
-async fn exchange(request: FormRequest<'_>, tls: &ClientTls) -> Result<Bytes, FetchError> {
+async fn exchange(request: FormRequest<'_>, tls: &ClientTls) -> Result<Bytes, DocumentError> {
     let address = || shown(request.url);
-    let uri: Uri = request.url.parse().map_err(|_| FetchError::Url(address()))?;
+    let uri: Uri = request.url.parse().map_err(|_| DocumentError::Url(address()))?;
     let is_encrypted = uri.scheme_str() == Some("https");
     let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'));
-    let authority = authority.ok_or_else(|| FetchError::Url(address()))?;
+    let authority = authority.ok_or_else(|| DocumentError::Url(address()))?;
     let host = authority.host();
     let port = authority.port_u16().unwrap_or(if is_encrypted { 443 } else { 80 });
-    let failed = |error: &dyn std::fmt::Display| FetchError::Connect(address(), error.to_string());
+    let failed = |error: &dyn std::fmt::Display| DocumentError::Connect(address(), error.to_string());
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let socket = TcpStream::connect((bare, port)).await.map_err(|error| failed(&error))?;
     let target = uri.path_and_query().map_or("/", |target| target.as_str());
@@ -81,15 +81,15 @@ async fn exchange(request: FormRequest<'_>, tls: &ClientTls) -> Result<Bytes, Fe
         None => head,
     };
     let body = Full::new(Bytes::from(request.form.clone().unwrap_or_default()));
-    let message = head.body(body).map_err(|_| FetchError::Url(address()))?;
+    let message = head.body(body).map_err(|_| DocumentError::Url(address()))?;
     let (status, body) = if is_encrypted {
         let socket = tls.connect(host, socket).await.map_err(|failure| failed(&failure))?;
         send(socket, message).await
     } else {
         send(socket, message).await
     }
-    .map_err(|error| FetchError::Answer(address(), error))?;
-    if status == StatusCode::OK { Ok(body) } else { Err(FetchError::Status(address(), status)) }
+    .map_err(|error| DocumentError::Answer(address(), error))?;
+    if status == StatusCode::OK { Ok(body) } else { Err(DocumentError::Status(address(), status)) }
 }
 
 async fn send(

@@ -24,7 +24,7 @@ mod metadata;
 mod provider;
 mod ring_verifier;
 
-pub use fetch::FetchError;
+pub use fetch::DocumentError;
 pub use id_token::TokenFault;
 pub use login::{LoginFault, PendingLogin};
 pub use provider::{IdentityProvider, LoggedIn, LoginStart, OidcError};

@@ -58,9 +58,11 @@ impl PendingLogin {
         let mut parts = value.split('.').map(str::to_owned);
         let login = Self { state: parts.next()?, nonce: parts.next()?, verifier: parts.next()? };
         let is_part = |part: &String| {
-            part.len() == PART_CHARS && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+            part.len() == PART_CHARS
+                && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
         };
-        (parts.next().is_none() && [&login.state, &login.nonce, &login.verifier].into_iter().all(is_part)).then_some(login)
+        (parts.next().is_none() && [&login.state, &login.nonce, &login.verifier].into_iter().all(is_part))
+            .then_some(login)
     }
 
     /// Checks that an answer of the provider belongs to this log-in.
@@ -148,7 +150,9 @@ mod tests {
             assert_eq!(read.check_state(wrong), Err(LoginFault::NotBegun));
         }
         let value = login.cookie_value();
-        for bad in ["", "..", &value[1..], &format!("{value}."), &value.replace(&value[..1], "ä"), &format!("{value}.x")] {
+        for bad in
+            ["", "..", &value[1..], &format!("{value}."), &value.replace(&value[..1], "ä"), &format!("{value}.x")]
+        {
             assert!(PendingLogin::parse(bad).is_none(), "{bad}");
         }
         assert_eq!(format!("{login:?}"), "PendingLogin");
@@ -163,8 +167,14 @@ mod tests {
             verifier: "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk".to_owned(),
         };
         let url = login.url("https://id.example/auth?x=1", &settings());
-        assert!(url.starts_with("https://id.example/auth?x=1&response_type=code&client_id=logs%20%26%20more&"), "{url}");
-        assert!(url.contains("&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw%2DcM&code_challenge_method=S256"), "{url}");
+        assert!(
+            url.starts_with("https://id.example/auth?x=1&response_type=code&client_id=logs%20%26%20more&"),
+            "{url}"
+        );
+        assert!(
+            url.contains("&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw%2DcM&code_challenge_method=S256"),
+            "{url}"
+        );
         assert!(url.contains("&scope=openid%20email&state=s&nonce=n&") && !url.contains("dBjft"), "{url}");
         let body = login.exchange("a b", &settings());
         assert!(body.contains("code=a%20b&") && body.ends_with("client_id=logs%20%26%20more"), "{body}");

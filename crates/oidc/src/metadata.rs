@@ -59,13 +59,21 @@ mod tests {
 
     #[test]
     fn a_document_must_be_that_of_the_issuer_and_encrypted() {
-        let parse = |document: &[u8]| ProviderMetadata::parse(document, "https://id.example").map_err(|error| error.to_string());
-        assert_eq!(parse(&document("https://id.example", "https://id.example/k")).unwrap().jwks_uri, "https://id.example/k");
+        let parse = |document: &[u8]| {
+            ProviderMetadata::parse(document, "https://id.example").map_err(|error| error.to_string())
+        };
+        assert_eq!(
+            parse(&document("https://id.example", "https://id.example/k")).unwrap().jwks_uri,
+            "https://id.example/k"
+        );
         let other = parse(&document("https://evil.example", "https://id.example/k")).unwrap_err();
         assert!(other.starts_with("it names the issuer https://evil.example"), "{other}");
         let plain = parse(&document("https://id.example", "http://id.example/k")).unwrap_err();
         assert!(plain.ends_with("which is not encrypted"), "{plain}");
         assert!(parse(b"{}").is_err() && parse(b"\xff").is_err());
-        assert_eq!(ProviderMetadata::url("https://id.example/realms/x/"), "https://id.example/realms/x/.well-known/openid-configuration");
+        assert_eq!(
+            ProviderMetadata::url("https://id.example/realms/x/"),
+            "https://id.example/realms/x/.well-known/openid-configuration"
+        );
     }
 }

@@ -14,7 +14,7 @@ use hyper::header::HeaderValue;
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
-use crate::fetch::{FetchError, FormRequest, fetch};
+use crate::fetch::{DocumentError, FormRequest, fetch};
 use crate::id_token::{TokenFault, UnverifiedToken};
 use crate::key_set::KeySet;
 use crate::login::{PendingLogin, encode};
@@ -47,8 +47,8 @@ pub enum OidcError {
     Settings(String),
 }
 
-impl From<FetchError> for OidcError {
-    fn from(error: FetchError) -> Self {
+impl From<DocumentError> for OidcError {
+    fn from(error: DocumentError) -> Self {
         Self::Provider(error.to_string())
     }
 }
@@ -67,13 +67,13 @@ struct KnownProvider {
     settings: Arc<OidcSettings>,
     tls: ClientTls,
     /// The last answer; the reason for the last failure, until there is one.
-    answer: Result<Answer, String>,
+    answer: Result<ProviderAnswer, String>,
     /// The uptime of the last attempt.
     asked_at: Option<Duration>,
 }
 
 #[derive(Clone, Debug)]
-struct Answer {
+struct ProviderAnswer {
     metadata: Arc<ProviderMetadata>,
     keys: Arc<KeySet>,
     fetched_at: Duration,
@@ -165,7 +165,7 @@ impl IdentityProvider {
         };
         let body = match fetch(request, &tls).await {
             Ok(body) => body,
-            Err(FetchError::Status(_, status)) if status.is_client_error() => return Err(OidcError::Refused),
+            Err(DocumentError::Status(_, status)) if status.is_client_error() => return Err(OidcError::Refused),
             Err(error) => return Err(error.into()),
         };
         let TokenAnswer { id_token } = serde_json::from_slice(&body)
@@ -183,14 +183,19 @@ impl IdentityProvider {
         let secret = secret.ok_or_else(|| failed(&"the file does not exist"))?;
         let secret = String::from_utf8(secret).map_err(|_| failed(&"it is not UTF-8"))?;
         let pair = format!("{}:{}", encode(&settings.client_id), encode(secret.trim()));
-        let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair))).map_err(|error| failed(&error))?;
+        let mut value =
+            HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair))).map_err(|error| failed(&error))?;
         value.set_sensitive(true);
         Ok(Some(value))
     }
 
     /// The document and the keys of the provider, fetched if they are not known, old, or `must_refresh`. Old ones stay in use
     /// while the provider cannot be reached.
-    async fn ask(&self, settings: &Arc<OidcSettings>, must_refresh: bool) -> Result<(ClientTls, Answer), OidcError> {
+    async fn ask(
+        &self,
+        settings: &Arc<OidcSettings>,
+        must_refresh: bool,
+    ) -> Result<(ClientTls, ProviderAnswer), OidcError> {
         let mut known = self.known.lock().await;
         let uptime = self.env.clock.uptime();
         if known.as_ref().is_none_or(|known| known.settings != *settings) {
@@ -227,14 +232,15 @@ impl IdentityProvider {
     }
 }
 
-async fn fetch_answer(settings: &OidcSettings, tls: &ClientTls, uptime: Duration) -> Result<Answer, String> {
+async fn fetch_answer(settings: &OidcSettings, tls: &ClientTls, uptime: Duration) -> Result<ProviderAnswer, String> {
     let get = async |url: &str| -> Result<Bytes, String> {
         let request = FormRequest { url, form: None, authorization: None };
         fetch(request, tls).await.map_err(|error| error.to_string())
     };
     let url = ProviderMetadata::url(&settings.issuer);
-    let metadata = ProviderMetadata::parse(&get(&url).await?, &settings.issuer).map_err(|fault| format!("{url}: {fault}"))?;
+    let metadata =
+        ProviderMetadata::parse(&get(&url).await?, &settings.issuer).map_err(|fault| format!("{url}: {fault}"))?;
     let keys = KeySet::parse(&get(&metadata.jwks_uri).await?)
         .map_err(|error| format!("{}: it is no set of keys: {error}", metadata.jwks_uri))?;
-    Ok(Answer { metadata: Arc::new(metadata), keys: Arc::new(keys), fetched_at: uptime })
+    Ok(ProviderAnswer { metadata: Arc::new(metadata), keys: Arc::new(keys), fetched_at: uptime })
 }

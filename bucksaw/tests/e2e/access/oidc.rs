@@ -66,7 +66,9 @@ fn users_log_in_at_an_identity_provider() {
     );
     fs::write(node.auth_file(), tokens + &more).unwrap();
     let mut ada = Browser::default();
-    wait_until("the node knows the provider", || ada.get(&format!("{origin}/api/v1/login")).json()["provider"] == issuer.as_str());
+    wait_until("the node knows the provider", || {
+        ada.get(&format!("{origin}/api/v1/login")).json()["provider"] == issuer.as_str()
+    });
 
     let begin = ada.get(&format!("{origin}/auth/login"));
     assert_eq!(begin.status, 303, "{}", begin.text());
@@ -80,7 +82,11 @@ fn users_log_in_at_an_identity_provider() {
     assert_eq!(other.get(&callback).status, 401);
     let done = ada.get(&callback);
     assert_eq!((done.status, done.header("location")), (303, Some("/")), "{}", done.text());
-    assert!(done.headers.iter().any(|(_, value)| value.starts_with("bucksaw_token=ey") && value.contains("; SameSite=Strict")));
+    assert!(
+        done.headers
+            .iter()
+            .any(|(_, value)| value.starts_with("bucksaw_token=ey") && value.contains("; SameSite=Strict"))
+    );
     assert!(!ada.cookies.contains_key("bucksaw_login"), "the log-in is over");
     let session = ada.get(&format!("{origin}/api/v1/session")).json();
     assert_eq!((&session["name"], &session["labels"]["tenant"]), (&"ada@example.org".into(), &"a".into()), "{session}");
@@ -94,7 +100,9 @@ fn users_log_in_at_an_identity_provider() {
     assert_eq!(node.status_of("POST", "/api/v1/ingest", Some(&token), &[]), 403);
     let (head, rest) = token.split_once('.').unwrap();
     let (claims, signature) = rest.split_once('.').unwrap();
-    for forged in [format!("{head}.{claims}."), format!("{head}.{claims}.{}", signature.replace(&signature[..4], "AAAA"))] {
+    for forged in
+        [format!("{head}.{claims}."), format!("{head}.{claims}.{}", signature.replace(&signature[..4], "AAAA"))]
+    {
         assert_eq!(node.status_of("GET", "/api/v1/count", Some(&forged), &[]), 401);
     }
 

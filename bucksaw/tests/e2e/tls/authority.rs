@@ -10,9 +10,9 @@ use tempfile::TempDir;
 use crate::node::{TestServer, bucksaw, run};
 
 /// A CA and the certificates that it has signed.
-pub(crate) struct Authority(TempDir);
+pub(crate) struct TestAuthority(TempDir);
 
-impl Authority {
+impl TestAuthority {
     /// A new CA.
     pub(crate) fn new() -> Self {
         let authority = Self(tempfile::tempdir().unwrap());
@@ -79,7 +79,7 @@ impl Authority {
 
 #[test]
 fn private_files_are_private_and_never_replaced() {
-    let authority = Authority::with_node();
+    let authority = TestAuthority::with_node();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     for name in ["ca.key", "ca.pem", "127.0.0.1.key", "127.0.0.1.pem"] {
         assert_eq!(mode(&authority.path(name)), 0o600, "{name}");

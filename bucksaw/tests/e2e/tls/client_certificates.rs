@@ -1,11 +1,11 @@
 //! Clients that must show a certificate.
 
-use super::authority::Authority;
+use super::authority::TestAuthority;
 use crate::node::{TestServer, bucksaw, run};
 
 #[test]
 fn a_node_may_require_client_certificates() {
-    let (authority, foreign_ca) = (Authority::with_node(), Authority::new());
+    let (authority, foreign_ca) = (TestAuthority::with_node(), TestAuthority::new());
     authority.make(&["client", "agent-7"]);
     foreign_ca.make(&["client", "agent-7"]);
     let ca = authority.file("ca.pem");
@@ -20,7 +20,7 @@ fn a_node_may_require_client_certificates() {
     assert!(text.contains("it requires a client certificate: give --cert and --key"), "{text}");
     assert_eq!((status, text.lines().count()), (Some(2), 1), "{text}");
     let with =
-        |by: &Authority| ["--cert".to_owned(), by.file("agent-7.pem"), "--key".to_owned(), by.file("agent-7.key")];
+        |by: &TestAuthority| ["--cert".to_owned(), by.file("agent-7.pem"), "--key".to_owned(), by.file("agent-7.key")];
     let (own, foreign) = (with(&authority), with(&foreign_ca));
     let (own, foreign) = (own.each_ref().map(String::as_str), foreign.each_ref().map(String::as_str));
     let (_, text) = said(&[&query, &foreign[..]].concat());
@@ -39,7 +39,7 @@ fn a_node_may_require_client_certificates() {
 
 #[test]
 fn unusable_files_are_refused_at_the_start() {
-    let authority = Authority::with_node();
+    let authority = TestAuthority::with_node();
     let (certificate, key, ca_key) =
         (authority.file("127.0.0.1.pem"), authority.file("127.0.0.1.key"), authority.file("ca.key"));
     let dir = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
 
-use super::authority::Authority;
+use super::authority::TestAuthority;
 use crate::child_process::ChildProcess;
 use crate::node::{TestServer, bucksaw, run};
 
@@ -29,7 +29,7 @@ fn forward_error(arguments: &[&str]) -> String {
 
 #[test]
 fn untrusted_certificates_are_explained() {
-    let (authority, foreign_ca) = (Authority::with_node(), Authority::new());
+    let (authority, foreign_ca) = (TestAuthority::with_node(), TestAuthority::new());
     let node = authority.node(&[]);
     let (http, fast) = (node.address("http"), node.address("fast"));
     let (url, other_name) = (format!("https://{http}"), http.replace("127.0.0.1", "localhost"));
@@ -49,7 +49,7 @@ fn untrusted_certificates_are_explained() {
 
 #[test]
 fn an_expired_certificate_is_explained() {
-    let authority = Authority::new();
+    let authority = TestAuthority::new();
     let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
     (params.not_before, params.not_after) = (date_time_ymd(2020, 1, 1), date_time_ymd(2020, 2, 1));
     let ca_key = KeyPair::from_pem(&fs::read_to_string(authority.path("ca.key")).unwrap()).unwrap();
@@ -67,7 +67,7 @@ fn an_expired_certificate_is_explained() {
 
 #[test]
 fn a_self_signed_ca_as_certificate_is_explained() {
-    let authority = Authority::new();
+    let authority = TestAuthority::new();
     let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate().unwrap();
@@ -81,7 +81,7 @@ fn a_self_signed_ca_as_certificate_is_explained() {
 
 #[test]
 fn tls_to_a_port_without_it_is_explained_and_stores_nothing() {
-    let (authority, node) = (Authority::new(), TestServer::start(&[]));
+    let (authority, node) = (TestAuthority::new(), TestServer::start(&[]));
     let (http, ca) = (node.address("http"), authority.file("ca.pem"));
     let said = query_error(&["--addr", &format!("https://{http}"), "--ca", &ca]);
     assert!(said.contains("it does not speak TLS at this port"), "{said}");

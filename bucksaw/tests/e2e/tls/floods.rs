@@ -3,14 +3,14 @@
 use std::io::Write as _;
 use std::net::TcpStream;
 
-use super::authority::Authority;
+use super::authority::TestAuthority;
 use super::connection::TlsConnection;
 use crate::node::{bucksaw, run};
 use crate::wait::wait_until;
 
 #[test]
 fn silent_and_refused_handshakes_keep_no_client_out() {
-    let authority = Authority::with_node();
+    let authority = TestAuthority::with_node();
     let (ca, node) = (authority.file("ca.pem"), authority.node(&[]));
     let mut established = TlsConnection::open(node.address("fast"), &authority.path("ca.pem"), &[]);
     established.send(b"before the flood\n");

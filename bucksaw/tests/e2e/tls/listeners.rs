@@ -3,20 +3,20 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 
-use super::authority::Authority;
+use super::authority::TestAuthority;
 use super::connection::TlsConnection;
 use crate::node::{TestServer, bucksaw, run};
 use crate::wait::wait_until;
 
 /// A node with every listener.
-fn node(authority: &Authority) -> TestServer {
+fn node(authority: &TestAuthority) -> TestServer {
     let others = ["--listen-syslog", "--listen-gelf", "--listen-fluent", "--listen-otlp", "--listen-otlp-http"];
     authority.node(&others.map(|flag| [flag, "127.0.0.1:0"]).concat())
 }
 
 #[test]
 fn records_arrive_at_every_listener_over_tls() {
-    let authority = Authority::with_node();
+    let authority = TestAuthority::with_node();
     let (node, ca) = (node(&authority), authority.path("ca.pem"));
     let senders: [(&str, &[u8]); 6] = [
         ("fast", b"needle of fast\n"),
@@ -47,7 +47,7 @@ fn records_arrive_at_every_listener_over_tls() {
 
 #[test]
 fn every_client_command_speaks_tls() {
-    let authority = Authority::with_node();
+    let authority = TestAuthority::with_node();
     let (node, ca) = (authority.node(&[]), authority.file("ca.pem"));
     let forward = ["forward", "--to", node.address("durable"), "--ca", &ca, "--durability", "durable"];
     let sent = run(bucksaw(forward).args(["--label", "app=a"]), b"one line\nlevel=info another line\n");
@@ -75,7 +75,7 @@ fn every_client_command_speaks_tls() {
 
 #[test]
 fn clients_without_tls_get_the_reason_and_store_nothing() {
-    let authority = Authority::with_node();
+    let authority = TestAuthority::with_node();
     let node = node(&authority);
     let answer = |listener: &str, bytes: &[u8]| {
         let (mut stream, mut answer) = (node.connect(listener), Vec::new());

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::authority::Authority;
+use super::authority::TestAuthority;
 use super::connection::TlsConnection;
 use crate::child_process::ChildProcess;
 use crate::node::bucksaw;
@@ -10,7 +10,7 @@ use crate::wait::wait_until;
 
 #[test]
 fn a_certificate_changes_under_load_without_a_lost_acknowledgement() {
-    let authority = Authority::with_node();
+    let authority = TestAuthority::with_node();
     let (ca, node) = (authority.file("ca.pem"), authority.node(&[]));
     let (https, framed) =
         (format!("https://{}", node.address("http")), format!("bucksaw://{}", node.address("durable")));

@@ -20,14 +20,12 @@ use super::held_body::hold;
 use super::refusals::{ErrorForm, message, status, tenant_error};
 use super::request_client::RequestClient;
 use super::route_access::RouteAccess;
-use super::routes::RouteRule;
+use super::route_rule::RouteRule;
+use super::tenant_header::TENANT_HEADER;
 use crate::app::App;
 use crate::audit::{self, RequestFacts};
 use crate::error::ApiError;
 use crate::grpc::{self, GrpcError};
-
-/// The header with the tenant of a request, which clients of Loki send.
-pub(crate) const TENANT_HEADER: &str = "x-scope-orgid";
 
 /// The header with the key of Datadog's clients.
 const DATADOG_KEY: &str = "dd-api-key";
@@ -93,7 +91,8 @@ pub(crate) async fn check(State(check): State<AccessCheck>, mut request: Request
     let connection = request.extensions().get::<Arc<ConnectionPeer>>().cloned();
     let (listener, connected) = (check.listener, connection.as_deref());
     let user = id_token_user(authenticator, &check.provider, listener, connected, request.headers()).await;
-    let recognised = user.and_then(|user| recognise(authenticator, listener, connected, request.headers(), user, access));
+    let recognised =
+        user.and_then(|user| recognise(authenticator, listener, connected, request.headers(), user, access));
     let client = match recognised {
         Ok(client) => client,
         Err(Refused::Error(error)) => return form.render(error, request.headers()),

@@ -20,16 +20,19 @@ mod provider_login;
 mod refusals;
 mod request_client;
 mod route_access;
+mod route_rule;
 mod routes;
 mod session;
+mod tenant_header;
 
-pub(crate) use check::{AccessCheck, TENANT_HEADER, asks_for_json, check, check_call};
+pub(crate) use check::{AccessCheck, asks_for_json, check, check_call};
 pub(crate) use provider_login::{begin as begin_login, complete as complete_login, login_methods};
 pub(crate) use refusals::ErrorForm;
 pub(crate) use request_client::RequestClient;
 pub use route_access::RouteAccess;
 pub(crate) use routes::Routes;
 pub(crate) use session::{login, logout, session};
+pub(crate) use tenant_header::TENANT_HEADER;
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@
 //!   /auth/login ─► page of the provider ─► /auth/callback?code=…&state=… ─► cookie with the ID token ─► /
 //! ```
 //! Both are `GET`s, as browsers come to them by links of other sites. The first changes nothing. The second sets the cookie of
-//! the page only for a browser that has begun the same log-in, so no other site can log a user in as somebody else.
+//! the page only for a browser that has begun the same log-in, so no other site can log a user in under another name.
 
 use std::sync::Arc;
 
@@ -36,7 +36,9 @@ const COOKIE_TOKEN_BYTES_MAX: usize = 3_900;
 pub(crate) async fn login_methods(State(app): State<App>) -> Json<Value> {
     let provider = app.authenticator.as_ref().and_then(bucksaw_auth::Authenticator::oidc);
     let issuer = provider.map(|settings| settings.issuer.clone());
-    Json(json!({ "authenticates": app.authenticator.is_some(), "token": app.authenticator.is_some(), "provider": issuer }))
+    Json(
+        json!({ "authenticates": app.authenticator.is_some(), "token": app.authenticator.is_some(), "provider": issuer }),
+    )
 }
 
 /// `GET /auth/login`: sends the browser to the provider.
@@ -58,7 +60,8 @@ pub(crate) async fn complete(State(app): State<App>, request: Request) -> Result
     let pending = pending.ok_or_else(|| denied(bucksaw_oidc::LoginFault::NotBegun.to_string()))?;
     pending.check_state(params.text("state")?.unwrap_or_default()).map_err(|fault| denied(fault.to_string()))?;
     if let Some(error) = params.text("error")? {
-        let error: String = error.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '_').take(60).collect();
+        let error: String =
+            error.chars().filter(|letter| letter.is_ascii_alphanumeric() || *letter == '_').take(60).collect();
         return Err(denied(format!("the identity provider did not log you in: {error}")));
     }
     // RFC 9207: the answer is that of the provider that was asked.
@@ -70,7 +73,9 @@ pub(crate) async fn complete(State(app): State<App>, request: Request) -> Result
     if logged_in.id_token.expose().len() > COOKIE_TOKEN_BYTES_MAX {
         return Err(ApiError::new(
             StatusCode::BAD_GATEWAY,
-            format!("the ID token is longer than {COOKIE_TOKEN_BYTES_MAX} bytes: let the provider put fewer claims into it"),
+            format!(
+                "the ID token is longer than {COOKIE_TOKEN_BYTES_MAX} bytes: let the provider put fewer claims into it"
+            ),
         ));
     }
     if let Some(facts) = facts {
@@ -82,7 +87,8 @@ pub(crate) async fn complete(State(app): State<App>, request: Request) -> Result
 
 fn settings(app: &App) -> Result<Arc<OidcSettings>, ApiError> {
     let settings = app.authenticator.as_ref().and_then(bucksaw_auth::Authenticator::oidc);
-    settings.ok_or_else(|| ApiError::new(StatusCode::NOT_FOUND, "this node has no identity provider: log in with a token"))
+    settings
+        .ok_or_else(|| ApiError::new(StatusCode::NOT_FOUND, "this node has no identity provider: log in with a token"))
 }
 
 fn failure(error: OidcError) -> ApiError {

@@ -6,16 +6,9 @@ use std::sync::Arc;
 use axum::Router;
 use axum::routing::MethodRouter;
 
+use super::route_rule::RouteRule;
 use super::{AccessCheck, ErrorForm, RouteAccess};
 use crate::app::App;
-
-/// The rule of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RouteRule {
-    pub(crate) access: RouteAccess,
-    /// How a refusal is written.
-    pub(crate) form: ErrorForm,
-}
 
 /// Routes that each have a rule.
 #[derive(Debug, Default)]

@@ -3,8 +3,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use proptest::prelude::*;
 use ring::rand::SystemRandom;
 use ring::signature::{
-    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, EcdsaSigningAlgorithm, Ed25519KeyPair,
-    KeyPair as _,
+    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, EcdsaSigningAlgorithm,
+    Ed25519KeyPair, KeyPair as _,
 };
 use serde_json::json;
 
@@ -108,11 +108,15 @@ fn a_token_of_each_kind_of_key_names_its_user_and_groups() {
     for (algorithm, key) in [("ES256", "p256"), ("ES384", "p384"), ("EdDSA", "ed")] {
         let token = signer.sign(&json!({"alg": algorithm, "kid": key}), &claims());
         let user = verify(&signer, &token, Some("n")).unwrap();
-        assert_eq!((user.name(), user.groups()), ("ada@example.org", &["sre".to_owned(), "dev".to_owned()][..]), "{algorithm}");
+        assert_eq!(
+            (user.name(), user.groups()),
+            ("ada@example.org", &["sre".to_owned(), "dev".to_owned()][..]),
+            "{algorithm}"
+        );
         assert_eq!(user.expires(), Some(Millis(1_800_000_060_000)));
     }
-    let unnamed = signer.sign(&json!({"alg": "ES256"}), &claims());
-    assert!(verify(&signer, &unnamed, None).is_ok(), "all keys are tried");
+    let without_key = signer.sign(&json!({"alg": "ES256"}), &claims());
+    assert!(verify(&signer, &without_key, None).is_ok(), "all keys are tried");
 }
 
 #[test]
@@ -148,9 +152,9 @@ fn tokens_with_wrong_claims_are_refused() {
     check(with("email", Value::Null), Ok("7"));
     check(with("email", json!("a\nb")), Err(TokenFault::NoUser));
     check(with("email", json!("x".repeat(257))), Err(TokenFault::NoUser));
-    let mut nobody = with("email", Value::Null);
-    nobody["sub"] = json!("");
-    check(nobody, Err(TokenFault::NoUser));
+    let mut unnamed = with("email", Value::Null);
+    unnamed["sub"] = json!("");
+    check(unnamed, Err(TokenFault::NoUser));
     check(with("groups", json!("sre")), Ok("ada@example.org"));
     check(with("groups", Value::Null), Ok("ada@example.org"));
 }
