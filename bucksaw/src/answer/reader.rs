@@ -7,7 +7,8 @@ use bytes::Bytes;
 use memchr::{memchr_iter, memrchr};
 
 use super::{AnswerStats, Message};
-use crate::node_client::{AnswerStream, ConnectionLost, one_line};
+use crate::node_client::{AnswerStream, ConnectionLost};
+use crate::one_line::one_line;
 use crate::progress::Progress;
 use crate::values::NodeUrl;
 

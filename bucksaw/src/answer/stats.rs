@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::exit::Exit;
 use crate::failure::print_error;
-use crate::node_client::one_line;
+use crate::one_line::one_line;
 use crate::print::{human_bytes, human_seconds};
 
 /// The statistics of an answer. A missing number is 0.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::node_client;
+use crate::one_line::one_line;
 use crate::print::{human_bytes, human_seconds};
 
 /// A node with nested objects flattened to `object_field`.
@@ -56,7 +56,7 @@ pub(super) fn length(node: &NodeFields, key: &str) -> usize {
 pub(super) fn plain_text(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
-        Value::String(text) => node_client::one_line(text),
+        Value::String(text) => one_line(text),
         Value::Bool(true) => "yes".to_owned(),
         Value::Bool(false) => "no".to_owned(),
         Value::Number(number) => number.to_string(),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::fields::{NodeFields, length, number, plain_text, shown, text};
 use super::replication;
-use crate::node_client::one_line;
+use crate::one_line::one_line;
 use crate::print::{human_bytes, human_seconds};
 
 /// Age of the oldest pending records, in seconds, above which the stores do not keep up with a queue.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::fields::{NodeFields, number, shown, text};
-use crate::node_client::one_line;
+use crate::one_line::one_line;
 use crate::print::{human_bytes, human_seconds};
 
 /// Topics that are named.
