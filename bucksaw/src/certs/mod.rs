@@ -30,7 +30,7 @@ const DAYS_MAX: u32 = 36_500;
 
 /// Make a small private CA, and certificates of nodes and clients
 ///
-/// `certs ca` makes a CA in the directory; then `certs node NAME…` makes a certificate of a node with all names and addresses by
+/// `certs ca` makes a CA in the directory; then `certs node NAME...` makes a certificate of a node with all names and addresses by
 /// which clients connect to it, and `certs client NAME` one of a client. Existing files are never replaced. Private keys have
 /// mode 0600; that of the CA stays here. See docs/tls.md.
 #[derive(Clone, Debug, Args)]

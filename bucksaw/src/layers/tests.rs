@@ -71,7 +71,7 @@ fn errors_in_files_are_reported() {
     check("[serve]\nlisten = 'nowhere'", "`listen` of `bucksaw serve`: --listen 'nowhere': expected HOST:PORT");
     check("[serve]\nreplication_factor = 0", "expected a whole number from 1 to 64");
     check("count = 5", "`bucksaw query` too; use a table [COMMAND]");
-    check("[query]\naddr = 'https://a'", "https is not supported");
+    check("[query]\naddr = 'ftp://a'", "expected the address of a node");
 }
 
 #[test]

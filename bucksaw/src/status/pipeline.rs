@@ -84,7 +84,7 @@ mod tests {
                 "sink_waiting_inserts": 2, "sink_waiting_bytes": 2048,
             }),
             &[
-                "kafka on n: 9 messages to store of 2 partitions, 1m behind (a b 7, c 1, d 1); 1 message stored in another form, \
+                "kafka on n: 9 messages to store of 2 partitions, 2m behind (a b 7, c 1, d 1); 1 message stored in another form, \
                  see messaging.kafka.undecoded; last failure at T: no broker",
                 "clickhouse on n: 2 inserts of 2.0 KB wait",
             ],

@@ -32,9 +32,9 @@ fn a_usage_error_is_one_line_and_exit_code_two() {
         check(&format!("{command} -o raw"), &want);
     }
     check(
-        "query --addr https://a",
-        "--addr 'https://a': https is not supported: use http://, through a TLS proxy or tunnel if need be: see 'bucksaw \
-         query --help'",
+        "query --addr ftp://a",
+        "--addr 'ftp://a': expected the address of a node such as http://127.0.0.1:7650, localhost:7650 or :7650: see \
+         'bucksaw query --help'",
     );
     check(
         "serve --segment-max-bytes 1.5G",

@@ -13,7 +13,7 @@ pub(crate) fn install() {
     static PROVIDER: CryptoProvider = CryptoProvider {
         // Nothing is signed, and no key is made from another form.
         signer_factory: |_, _| Err(ErrorKind::InvalidAlgorithm.into()),
-        verifier_factory: |algorithm, key| RingVerifier::new(*algorithm, key),
+        verifier_factory: |algorithm, key| RingVerifier::boxed(*algorithm, key),
         key_utils: KeyUtils::new_unimplemented(),
     };
     static ONCE: Once = Once::new();
@@ -37,7 +37,7 @@ struct RingVerifier {
 }
 
 impl RingVerifier {
-    fn new(algorithm: Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>, Error> {
+    fn boxed(algorithm: Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>, Error> {
         let (family, check) = match algorithm {
             Algorithm::RS256 => (AlgorithmFamily::Rsa, Check::Rsa(&rings::RSA_PKCS1_2048_8192_SHA256)),
             Algorithm::RS384 => (AlgorithmFamily::Rsa, Check::Rsa(&rings::RSA_PKCS1_2048_8192_SHA384)),

@@ -22,7 +22,7 @@ impl Browser {
         let (host, target) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
         let cookies: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let cookies = cookies.join("; ");
-        let answer = call(host, "GET", &format!("/{target}"), &[("Cookie", &cookies), ("Host", host)], b"").unwrap();
+        let answer = call(host, "GET", &format!("/{target}"), &[("Cookie", &cookies)], b"").unwrap();
         for (_, cookie) in answer.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie")) {
             let (name, value) = cookie.split(';').next().unwrap().split_once('=').unwrap();
             match value {

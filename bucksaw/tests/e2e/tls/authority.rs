@@ -64,7 +64,7 @@ impl TestAuthority {
 
     /// The number of records of a node that match.
     pub(crate) fn count(&self, node: &TestServer, expression: &str) -> u64 {
-        let output = self.cli(node, &["query", "-c", expression]);
+        let output = self.cli(node, &["query", "-c", "--from", "2020-01-01", expression]);
         let shown = String::from_utf8(output.stdout).unwrap();
         shown.trim().parse().unwrap_or_else(|_| panic!("{shown}{}", String::from_utf8_lossy(&output.stderr)))
     }
