@@ -10,7 +10,7 @@ use crate::values::{NodeUrl, time_limit};
 /// The node, and a time limit.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NodeArgs {
-    /// Node to call, such as http://10.0.0.1:7650, https://logs.example.com:7650, localhost:7650, or :7650 for this machine
+    /// Node to call, such as http://10.0.0.1:7650, localhost:7650, or :7650 for this machine; https:// for TLS
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7650")]
     pub(crate) addr: NodeUrl,
 

@@ -53,7 +53,7 @@ pub(crate) struct GenerateArgs {
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     format: LineFormat,
 
-    /// Where to send to, instead of standard output: http[s]://HOST:PORT or grpc://HOST:PORT of a node, bucksaw://HOST:PORT for the
+    /// Where to send to, instead of standard output: http://HOST:PORT, https://HOST:PORT or grpc://HOST:PORT of a node, bucksaw://HOST:PORT for the
     /// framed protocol, or kafka://HOST:PORT/TOPIC
     ///
     /// Each line becomes one record, also if the node restarts meanwhile, or one message of the topic. Ends when all of them are

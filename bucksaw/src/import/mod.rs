@@ -40,7 +40,7 @@ pub(crate) struct ImportArgs {
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<PathBuf>,
 
-    /// Node to send to, such as http://10.0.0.1:7650, https://logs.example.com:7650, localhost:7650, or :7650 for this machine
+    /// Node to send to, such as http://10.0.0.1:7650, localhost:7650, or :7650 for this machine; https:// for TLS
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7650")]
     addr: NodeUrl,
 
