@@ -156,7 +156,7 @@ impl<'a> Questioner<'a> {
         ((u128::from(self.random.next_u64()) * bound as u128) >> 64) as usize
     }
 
-    /// A line of printable ASCII. Lines are drawn by bytes, so long ones more often.
+    /// A random line of printable ASCII. The line around a random byte is taken, so a long line is taken more often.
     fn line(&mut self) -> Option<String> {
         (0..TRIES).find_map(|_| {
             let at = self.below(self.log.bytes().len());
