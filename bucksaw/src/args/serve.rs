@@ -9,6 +9,7 @@ use bucksaw_record::time::parse_duration;
 use clap::{Args, ValueEnum};
 
 use super::{KafkaArgs, ListenerTlsArgs};
+use crate::encryption::EncryptionArgs;
 use crate::values::{
     ByteSize, DisplayZone, HostName, HostPort, ListenAddress, ListenerTimes, LogFilter, OptionalLimit, RetentionRule,
     StoreLocation, durability, replication_factor,
@@ -284,6 +285,9 @@ pub(crate) struct ServeArgs {
     /// quarter.
     #[arg(long, value_name = "SIZE", default_value = "64MB")]
     pub(crate) max_bodies_bytes: ByteSize,
+
+    #[command(flatten)]
+    pub(crate) encryption: EncryptionArgs,
 
     #[command(flatten)]
     pub(crate) kafka: KafkaArgs,
