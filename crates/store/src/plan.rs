@@ -290,4 +290,18 @@ mod tests {
         let first = plan(&run, TARGET, u64::MAX);
         assert_eq!((first.chosen.len(), first.mergeable_bytes), (4, TARGET / 5 * 4 + TARGET));
     }
+
+    #[test]
+    fn rewriting_for_a_key_comes_last_and_is_no_backlog() {
+        let old = |number: u64, text_bytes| MergeCandidate {
+            has_old_key: true,
+            ..candidate(number, number * 10, number * 10 + 9, text_bytes)
+        };
+        let large = [old(0, TARGET), old(1, TARGET), candidate(2, 20, 29, TARGET)];
+        let all = plan(&large, TARGET, u64::MAX);
+        assert_eq!((all.chosen, all.mergeable_bytes), (vec![large[1].id], 0), "the newest");
+        let mut quick = large;
+        quick[0].needs_rewrite = true;
+        assert_eq!(plan(&quick, TARGET, u64::MAX).chosen, [large[0].id]);
+    }
 }

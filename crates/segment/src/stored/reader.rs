@@ -159,14 +159,10 @@ impl Reader {
         let entry = self.block_entry(block)?;
         let packed = self.read_bytes(entry.offset, u64::from(entry.rows.packed_len))?;
         let length = packed.len();
-        match self.decrypt(SegmentPart::Rows(entry.offset), packed) {
-            Ok(packed) => {
-                if let Some(slices) = decode_matching_slices(entry, &packed) {
-                    return Ok(slices);
-                }
-            }
-            Err(ReadError::Damaged { .. }) => {}
-            Err(error) => return Err(error),
+        if let Ok(packed) = self.decrypt(SegmentPart::Rows(entry.offset), packed)
+            && let Some(slices) = decode_matching_slices(entry, &packed)
+        {
+            return Ok(slices);
         }
         // The recovery record needs the whole block.
         let mut block = self.packed_column_bytes(entry)?;

@@ -107,7 +107,7 @@ fn a_missing_key_is_no_damage() {
         assert!(is_missing(VerifiedSegment::open(file(keys, &bytes), Path::new("s"), Some(ID)).unwrap_err()));
         // Also if header, footer and backup are damaged, and the blocks are found by their recovery records.
         let mut damaged = bytes.clone();
-        let footer_at = damaged.len() - 6_000;
+        let footer_at = damaged.len() - 4_450;
         damaged[footer_at..].fill(0xaa);
         damaged[..HEADER_LEN].fill(0xaa);
         assert!(is_missing(VerifiedSegment::open(file(keys, &damaged), Path::new("s"), Some(ID)).unwrap_err()));
