@@ -52,8 +52,17 @@ pub(crate) fn run(args: VerifyArgs) -> anyhow::Result<Exit> {
     let _lock = if args.repair { Some(lock(&env, dir)?) } else { None };
     let loss = RecordLoss::default();
     let progress = Progress::new("checking");
-    let mut run =
-        Verification { env, repair: args.repair, segments: 0, records: 0, damaged: 0, keyless: 0, repaired: 0, loss, progress };
+    let mut run = Verification {
+        env,
+        repair: args.repair,
+        segments: 0,
+        records: 0,
+        damaged: 0,
+        keyless: 0,
+        repaired: 0,
+        loss,
+        progress,
+    };
     for name in small_files::FILES_WITH_BACKUP {
         let damage = small_files::check(&*run.env.fs, dir, name);
         run.small_file(name, damage, |fs| small_files::restore(fs, dir, name))?;

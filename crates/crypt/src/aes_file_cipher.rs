@@ -51,7 +51,8 @@ impl FileCipher for AesFileCipher {
         let text = out.get_mut(HEAD_LEN..).unwrap_or_default();
         let nonce = aead::Nonce::assume_unique_for_key(nonce);
         let tag = self.key.seal_in_place_separate_tag(nonce, aead::Aad::from(context), text);
-        let tag = tag.map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "the part is too long to be encrypted"))?;
+        let tag =
+            tag.map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "the part is too long to be encrypted"))?;
         out.extend_from_slice(tag.as_ref());
         Ok(out)
     }

@@ -17,7 +17,9 @@ pub const KEYS_MAX: usize = 100;
 #[non_exhaustive]
 pub enum KeyListError {
     /// A line is no key.
-    #[error("line {line} is not a key: 32 bytes as base64 or as 64 hexadecimal digits, such as from: openssl rand -base64 32")]
+    #[error(
+        "line {line} is not a key: 32 bytes as base64 or as 64 hexadecimal digits, such as from: openssl rand -base64 32"
+    )]
     Invalid {
         /// The number of the line, from 1.
         line: usize,
@@ -74,7 +76,8 @@ fn decode(text: &[u8]) -> Option<[u8; EncryptionKey::LEN]> {
         let digits = std::str::from_utf8(text).ok()?;
         let mut key = [0; EncryptionKey::LEN];
         for (place, pair) in key.iter_mut().zip(digits.as_bytes().chunks(2)) {
-            let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+            let pair =
+                std::str::from_utf8(pair).ok().filter(|pair| pair.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
             *place = u8::from_str_radix(pair, 16).ok()?;
         }
         return Some(key);

@@ -36,5 +36,5 @@ mod key_ring;
 
 pub use encrypted_fs::EncryptedFs;
 pub use encryption_key::EncryptionKey;
-pub use key_list::{KEYS_MAX, KEY_TEXT_BYTES_MAX, KeyList, KeyListError};
+pub use key_list::{KEY_TEXT_BYTES_MAX, KEYS_MAX, KeyList, KeyListError};
 pub use key_ring::KeyRing;

@@ -77,7 +77,9 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
     stats.damaged.extend(damaged.map(|file| file.name));
     stats.damaged.extend(selection.damaged);
     let keyless = selection.keyless.into_iter();
-    stats.damaged.extend(keyless.map(|file| format!("{}{UNREADABLE}its encryption key {} is not known", file.name, file.key)));
+    stats
+        .damaged
+        .extend(keyless.map(|file| format!("{}{UNREADABLE}its encryption key {} is not known", file.name, file.key)));
     stats.trashed.add(TrashStats { segments: selection.trashed_segments, records: selection.trashed_records });
     units
 }

@@ -139,8 +139,12 @@ impl SegmentStore {
         let is_named = |key: Option<KeyId>| key.is_none_or(|key| keys.as_ref().is_some_and(|keys| keys.is_named(key)));
         let mut usage: Vec<KeyUsage> = sums
             .into_iter()
-            .map(|(key, (segments, bytes))| {
-                KeyUsage { key, segments, bytes, is_writing: key == writing, is_named: is_named(key) }
+            .map(|(key, (segments, bytes))| KeyUsage {
+                key,
+                segments,
+                bytes,
+                is_writing: key == writing,
+                is_named: is_named(key),
             })
             .collect();
         usage.sort_by_key(|usage| (!usage.is_writing, usage.key.is_none()));

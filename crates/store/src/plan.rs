@@ -166,7 +166,16 @@ mod tests {
         let at = |ms| Id::first_at(Millis(ms));
         let id = Id::new(Millis(1), Producer::new(number), 0);
         let (file_bytes, open_bytes) = (text_bytes / 10, text_bytes.min(1 << 20));
-        MergeCandidate { id, low: at(low), high: at(high), text_bytes, file_bytes, open_bytes, needs_rewrite: false, has_old_key: false }
+        MergeCandidate {
+            id,
+            low: at(low),
+            high: at(high),
+            text_bytes,
+            file_bytes,
+            open_bytes,
+            needs_rewrite: false,
+            has_old_key: false,
+        }
     }
 
     /// Adds `count` segments of `bytes` and merges as planned after each. Returns the number of segments and the write

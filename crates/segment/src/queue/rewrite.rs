@@ -7,7 +7,9 @@ use std::sync::Arc;
 use bucksaw_env::{File, FileCipher};
 use bucksaw_record::{Id, Labels};
 
-use super::{FrameReader, HEADER_LEN, Seal, SegmentScan, VERSION, checksum_seed, encode_header, frame_cipher, read_header};
+use super::{
+    FrameReader, HEADER_LEN, Seal, SegmentScan, VERSION, checksum_seed, encode_header, frame_cipher, read_header,
+};
 use crate::{FileHeader, FrameHeader, ReadError};
 
 /// Bytes per write.

@@ -114,7 +114,8 @@ impl Seal {
 
     /// Decodes a seal. Bytes that are not an intact seal of segment `id` count as changed.
     pub(crate) fn decode(bytes: &[u8], id: Id, decryptor: &Decryptor) -> Result<Self, DecryptError> {
-        let SealFields { mut seal, streams, labels, context } = SealFields::decode(bytes, id).ok_or(DecryptError::Changed)?;
+        let SealFields { mut seal, streams, labels, context } =
+            SealFields::decode(bytes, id).ok_or(DecryptError::Changed)?;
         let decrypted = context.map(|context| decryptor.decrypt(context, labels.to_vec())).transpose()?;
         let labels = decrypted.as_deref().unwrap_or(labels);
         seal.streams = decode_labels(labels, streams).ok_or(DecryptError::Changed)?;
@@ -204,7 +205,11 @@ mod tests {
         assert_eq!(encoded().len(), FIXED_LEN + 2 * 4 + labels_bytes());
         assert_eq!(find(&bytes[1..]), None, "its offset is wrong");
         assert_eq!(find(&[bytes, vec![0]].concat()), None);
-        assert_eq!(find(&[vec![7; 40], seal().encode(Id::MIN, None).unwrap()].concat()), None, "the seal of another segment");
+        assert_eq!(
+            find(&[vec![7; 40], seal().encode(Id::MIN, None).unwrap()].concat()),
+            None,
+            "the seal of another segment"
+        );
     }
 
     fn labels_bytes() -> usize {

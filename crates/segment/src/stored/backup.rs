@@ -56,10 +56,12 @@ pub(super) fn find_backup(
     path: &Path,
     file_bytes: u64,
 ) -> Result<Option<(FileHeader, (Footer, Option<Decryptor>))>, ReadError> {
-    search(file, path, file_bytes, |BackupTrailer { location, header }| match location.read_footer(file, path, *header) {
-        Ok(footer) => Ok(Some((*header, footer))),
-        Err(ReadError::Damaged { .. }) => Ok(None),
-        Err(error) => Err(error),
+    search(file, path, file_bytes, |BackupTrailer { location, header }| {
+        match location.read_footer(file, path, *header) {
+            Ok(footer) => Ok(Some((*header, footer))),
+            Err(ReadError::Damaged { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     })
 }
 

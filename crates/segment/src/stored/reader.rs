@@ -241,7 +241,9 @@ impl Reader {
         for (entry, next) in self.footer.blocks.iter().zip(starts) {
             let at = entry.offset + entry.packed_bytes();
             // The record of a damaged block cannot be computed.
-            let (Ok(mut block), Ok(filter)) = (self.packed_column_bytes(entry), self.filter_bytes(entry)) else { continue };
+            let (Ok(mut block), Ok(filter)) = (self.packed_column_bytes(entry), self.filter_bytes(entry)) else {
+                continue;
+            };
             block.extend_from_slice(&filter);
             let want = recovery::encode(&block, entry, self.header);
             backup_at = (at + want.len() as u64).min(next);
@@ -278,7 +280,11 @@ impl Reader {
         decryptor.decrypt(&part.context(), stored).map_err(|error| match (error, part) {
             (DecryptError::NoKey(key), _) => ReadError::MissingKey { path: self.path.clone(), key },
             (DecryptError::Changed, SegmentPart::Rows(at) | SegmentPart::Text(at) | SegmentPart::Filter(at)) => {
-                ReadError::damaged(&self.path, at, "the block does not decrypt: it was changed, or is not of this place")
+                ReadError::damaged(
+                    &self.path,
+                    at,
+                    "the block does not decrypt: it was changed, or is not of this place",
+                )
             }
             (DecryptError::Changed, SegmentPart::Footer) => {
                 ReadError::damaged(&self.path, self.file_bytes, "the footer does not decrypt")

@@ -107,6 +107,8 @@ fn segments_come_under_the_first_key_in_the_background() {
     assert!(has_needle(&machine.fs));
     compact(&machine);
     assert_eq!(usage(&machine), [(Some(id(1)), machine.store.segments().len() as u64)]);
+    // The queue removes the files that stores have.
+    machine.advance(Duration::from_secs(3_600));
     assert!(!has_needle(&machine.fs));
     assert_eq!(machine.lines(), sent);
     // Rotation, without a restart.
@@ -141,13 +143,10 @@ fn a_segment_without_its_key_stays_and_is_missing_from_answers_of_its_time() {
     let status = machine.store.encryption_status();
     let keyless = status.keyless[0].clone();
     assert_eq!((status.keyless.len(), keyless.key), (1, id(1)));
-    assert_eq!(status.keys[1], KeyUsage {
-        key: Some(id(1)),
-        segments: 1,
-        bytes: keyless.bytes,
-        is_writing: false,
-        is_named: false
-    });
+    assert_eq!(
+        status.keys[1],
+        KeyUsage { key: Some(id(1)), segments: 1, bytes: keyless.bytes, is_writing: false, is_named: false }
+    );
     assert_eq!(machine.store.metrics.keyless_segments.get(), 1);
     assert_eq!(machine.lines(), later);
     let missing = |first: Millis, last: Millis| {
@@ -164,10 +163,14 @@ fn a_segment_without_its_key_stays_and_is_missing_from_answers_of_its_time() {
         machine.store.select(&filter, &mut HashSet::new()).keyless.len()
     };
     assert_eq!((missing(Millis(0), keyless.low), missing(keyless.high, Millis::MAX)), (1, 1));
-    assert_eq!((missing(Millis(0), Millis(keyless.low.0 - 1)), missing(Millis(keyless.high.0 + 1), Millis::MAX)), (0, 0));
+    assert_eq!(
+        (missing(Millis(0), Millis(keyless.low.0 - 1)), missing(Millis(keyless.high.0 + 1), Millis::MAX)),
+        (0, 0)
+    );
     machine.store.retain(&machine.queue);
     assert!(machine.store.quarantined_files().is_empty());
-    assert_eq!(machine.store_file_names(), names, "no file is moved or removed");
+    let after = machine.store_file_names();
+    assert!(names.iter().all(|name| after.contains(name)), "no file is moved or removed: {after:?}");
     // Its key is named again.
     ring.replace(list(&[2, 1]));
     compact(&machine);
