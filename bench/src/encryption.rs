@@ -26,7 +26,7 @@ const ID: Id = Id::from_bits(7);
 
 /// Measure the cost of encryption at rest
 #[derive(Debug, Args)]
-pub(crate) struct EncryptionArgs {
+pub(crate) struct EncryptionCostArgs {
     /// Files of lines; generated lines if omitted
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -40,7 +40,7 @@ pub(crate) struct EncryptionArgs {
     sample: Size,
 }
 
-pub(crate) fn run(args: &EncryptionArgs, context: &BenchContext) -> anyhow::Result<()> {
+pub(crate) fn run(args: &EncryptionCostArgs, context: &BenchContext) -> anyhow::Result<()> {
     let mut results = context.results("encryption")?;
     for corpus in context.corpora(&args.files)? {
         let sample = corpus.sample(args.sample.0)?;

@@ -81,7 +81,7 @@ enum BenchCommand {
     /// Speed of decoding OTLP, compared with prost
     Decode(decode::DecodeArgs),
     /// Cost of encryption at rest
-    Encryption(encryption::EncryptionArgs),
+    Encryption(encryption::EncryptionCostArgs),
     /// Cost of reading times from lines, by form
     LineTimes(line_times::LineTimesArgs),
     /// Latency of queries during ingest

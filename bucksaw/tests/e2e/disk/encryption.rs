@@ -8,7 +8,7 @@ use super::store_files;
 use crate::node::{TestServer, bucksaw, run, serve};
 use crate::wait::wait_until;
 
-const NEEDLE: &str = "the-needle-that-nobody-may-find";
+const NEEDLE: &str = "the-needle-that-no-file-may-show";
 const OLD: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 const OLD_ID: &str = "b585208aaaf4bee7";
 const NEW: &str = "00ffeeddccbbaa99887766554433221100ffeeddccbbaa998877665544332211";
@@ -99,7 +99,7 @@ fn no_line_is_on_the_disk_and_keys_rotate() {
 }
 
 #[test]
-fn segments_of_a_missing_key_are_told_until_it_is_named() {
+fn segments_of_a_missing_key_are_reported_until_it_is_named() {
     let home = tempfile::tempdir().unwrap();
     let (keys, dir) = (home.path().join("keys"), home.path().join("data"));
     // Segments of this size are not merged with each other.
