@@ -147,6 +147,10 @@ fn problems(node: &NodeFields) -> Vec<String> {
             .push(format!("has {waiting} on disk for ClickHouse, the oldest for {}: it is slow", human_seconds(age)));
     }
     problems.extend(kafka(node));
+    for reload in node.get("failed_reloads").and_then(Value::as_array).into_iter().flatten() {
+        let [file, path, failure] = ["file", "path", "failure"].map(|key| plain_text(&reload[key]));
+        problems.push(format!("cannot use the changed {file} {path}, and keeps its previous content: {failure}"));
+    }
     // A full index halts ingest, which the state reports.
     if is("store_index_memory_high") && state != Some("halted") {
         problems.push(
@@ -269,13 +273,15 @@ mod tests {
                         "kafka_topics": [{"topic": "orders", "lag": 60}, {"topic": "audit", "lag": 10}]},
                     {"id": "l", "state": "ready", "kafka_behind_seconds": 30.0, "kafka_lag": 7},
                     {"id": "m", "state": "ready", "sink_failure": null, "sink_waiting_seconds": 90.0, "sink_waiting_bytes": 2048},
+                    {"id": "n", "state": "ready",
+                        "failed_reloads": [{"file": "auth file", "path": "/a.toml", "failure": "line 2: no"}]},
                 ],
                 "protocol": "1.0",
                 "incompatible_peers": [{"address": "h:3", "protocol": 2}, {"address": null, "protocol": 0}],
                 "replication_factor": 3, "stores_alive": 1, "stores_missing": 2,
             }),
             &[
-                "13 nodes, 26 problems:",
+                "14 nodes, 27 problems:",
                 "- 1 of 3 stores is alive: until 2 more join, nothing is gathered; records stay in their queues and are found \
                  there",
                 "- a (a:1) is down since T: records that only it holds are missing from answers",

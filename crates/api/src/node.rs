@@ -238,8 +238,14 @@ fn node_status_blocking(app: &App) -> Value {
         status["authentication"] = json!({
             "credentials": auth.credentials,
             "loaded": format_time(Some(auth.loaded_at)),
-            "failure": auth.failure,
         });
+    }
+    let failed_reloads = app.reloads.failed().into_iter();
+    let failed_reloads: Vec<Value> = failed_reloads
+        .map(|failed| json!({ "file": failed.name, "path": failed.path.display().to_string(), "failure": failed.failure }))
+        .collect();
+    if !failed_reloads.is_empty() {
+        status["failed_reloads"] = failed_reloads.into();
     }
     let damaged_keys = queue.damaged_keys();
     if damaged_keys > 0 {
