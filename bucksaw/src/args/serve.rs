@@ -172,6 +172,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) database_password_file: Option<PathBuf>,
 
+    /// File with the CA that signed the certificate of ClickHouse, for clickhouses://; defaults to the CAs that this system trusts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) database_ca: Option<PathBuf>,
+
     /// Age at which records are deleted, such as 12h, 7d or 8w; or none
     #[arg(long, value_name = "AGE", default_value = "7d", value_parser = OptionalLimit::<Duration>::parse)]
     pub(crate) retention_age: OptionalLimit<Duration>,
