@@ -20,6 +20,7 @@ mod checked_answer;
 mod claims;
 mod client;
 #[cfg(test)]
+mod disk_keys;
 mod duplicate_id;
 mod fault_injector;
 mod fault_kind;

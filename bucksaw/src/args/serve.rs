@@ -10,6 +10,7 @@ use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 
 use super::{KafkaArgs, ListenerTlsArgs};
+use crate::encryption::EncryptionArgs;
 use crate::values::{
     ByteSize, DisplayZone, HostName, HostPort, ListenAddress, ListenerTimes, LogFilter, OptionalLimit, RetentionRule,
     StoreLocation, durability, replication_factor,
@@ -290,6 +291,9 @@ pub(crate) struct ServeArgs {
     /// quarter.
     #[arg(long, value_name = "SIZE", default_value = "64MB")]
     pub(crate) max_bodies_bytes: ByteSize,
+
+    #[command(flatten)]
+    pub(crate) encryption: EncryptionArgs,
 
     #[command(flatten)]
     pub(crate) kafka: KafkaArgs,

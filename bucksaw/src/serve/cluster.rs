@@ -88,16 +88,7 @@ pub(super) async fn network(
 fn secrets(args: &ServeArgs, fs: &dyn Fs) -> anyhow::Result<Vec<real::Secret>> {
     let Some(path) = &args.cluster_secret_file else { return Ok(Vec::new()) };
     let shown = path.display();
-    if let Ok(mode) = fs.mode(path) {
-        if mode & 0o007 != 0 {
-            bail!(
-                "--cluster-secret-file: every user of this machine can access {shown} (mode {mode:04o}): run chmod 600 {shown}"
-            );
-        }
-        if mode & 0o070 != 0 {
-            warn!(file = %shown, mode = format!("{mode:04o}"), "the group of the file with the cluster secret can access it: chmod 600 is safer");
-        }
-    }
+    small_files::check_private(fs, path, "--cluster-secret-file")?;
     let bytes = small_files::read(fs, path).with_context(|| format!("--cluster-secret-file: cannot read {shown}"))?;
     real::Secret::parse_file(&bytes).with_context(|| format!("--cluster-secret-file {shown}"))
 }

@@ -56,7 +56,9 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let plan =
         memory::MemoryPlan::for_limit(memory_limit.bytes).with_record_bytes(args.max_record_bytes.0, &memory_limit)?;
     bucksaw_query::limit_automata(settings::bytes(plan.automata));
-    let env = Env::real();
+    let mut env = Env::real();
+    let encryption = args.encryption.load(&mut env)?;
+    let env = env;
     let data_dir = DataDir::open(&env, &args.data_dir)?;
     descriptors::check(descriptor_limit, env.fs.as_ref(), &data_dir.path)?;
     let (metrics, registry) = Metrics::new(&env);
@@ -81,6 +83,10 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     )?;
     if let Some(tls) = &tls {
         runtimes.node.spawn(Arc::clone(&tls.server).watch(runtimes.tasks(), reloads.clone()));
+    }
+    if let Some(encryption) = encryption {
+        encryption.log();
+        runtimes.node.spawn(encryption.watch());
     }
     let open = listen::open_listeners(&args, &addresses, listens_on);
     let lacking = if args.auth_file.is_some() { Lacking::Encryption } else { Lacking::Authentication };

@@ -16,6 +16,7 @@
 pub mod backed_up_file;
 mod body;
 mod clock;
+mod encryption;
 mod entropy;
 mod fs;
 mod gauge_guard;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 
 pub use body::{Body, BodyClosed, BodyWriter};
 pub use clock::{Clock, to_millis};
+pub use encryption::{ENCRYPTION_OVERHEAD, FileCipher, FileKeys, KeyId};
 pub use entropy::Entropy;
 pub use fs::{DirEntry, EntryKind, File, FileIdentity, FileLock, FileStat, Fs, Space};
 pub use gauge_guard::GaugeGuard;

@@ -29,6 +29,8 @@ impl Store for SegmentStore {
     }
 
     fn select(&self, filter: &BlockSelector<'_>, queued: &mut HashSet<Id>) -> Selection {
+        // Before the segments: one that is opened meanwhile leaves this list after it has entered that one.
+        let keyless = self.keyless_segments();
         let segments = self.segments();
         remove_stored(queued, &segments);
         let mut selection = Selection::default();
@@ -48,6 +50,8 @@ impl Store for SegmentStore {
         let quarantined = self.quarantined_files().into_iter();
         let missing = quarantined.filter(|file| !file.is_re_replicated() && file.low <= last && first <= file.high);
         selection.damaged.extend(missing.map(|file| file.name));
+        let keyless = keyless.into_iter().filter(|file| file.low <= last && first <= file.high);
+        selection.keyless.extend(keyless);
         for file in self.trashed().iter().filter(|file| file.low <= last && first <= file.high) {
             selection.trashed_segments += 1;
             selection.trashed_records += file.records.unwrap_or_default();
@@ -68,6 +72,7 @@ impl Store for SegmentStore {
     }
 
     fn maintain(&self, queue: &Queue, is_stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
+        self.open_keyless();
         // A merge stops when the disk is full and retention can free space.
         self.compact(&|| is_stopped() || self.is_retention_urgent(queue))
     }
@@ -98,6 +103,7 @@ impl Store for SegmentStore {
             suspension: self.suspension(),
             database: None,
             sink: self.sink.as_ref().map(|sink| sink.status()),
+            encryption: self.encryption_status(),
         }
     }
 
