@@ -13,6 +13,7 @@ mod cli;
 mod completions;
 mod config;
 mod context;
+mod erase;
 mod exit;
 mod export;
 mod expression;

@@ -15,6 +15,7 @@ use prometheus_client::registry::Registry;
 use super::*;
 
 mod disk;
+mod erasures;
 mod index_memory;
 mod offline_repair;
 mod repair;
