@@ -223,8 +223,13 @@ impl ErasureSpread {
         // Each message moves some in one direction at least.
         for _ in 0..2 * ERASURES_MAX.div_ceil(MESSAGE_ERASURES_MAX) + 2 {
             let request = ExchangeRequest { ids: ids_of(&book), add };
-            let reply: ExchangeReply =
-                call_message(tasks, &**net, peer.address, ERASURES, &request, MESSAGE_TIMEOUT).await?;
+            let reply: io::Result<ExchangeReply> =
+                call_message(tasks, &**net, peer.address, ERASURES, &request, MESSAGE_TIMEOUT).await;
+            if reply.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::Unsupported) {
+                // A node of a version without erasures is not asked again before each query.
+                lock(&self.exchanged_at).insert(peer.node, began);
+            }
+            let reply = reply?;
             if let Some(refused) = reply.refused {
                 return Err(io::Error::other(refused));
             }
