@@ -82,7 +82,7 @@ impl SearchProgress {
 struct ScanTask {
     /// The lowest key of its records.
     key: u128,
-    unit: Arc<Unit>,
+    unit: Unit,
     request: Arc<Request>,
 }
 
@@ -149,7 +149,7 @@ impl Engine {
                 Order::Ascending => unit.low(),
                 Order::Descending => unit.high(),
             };
-            ScanTask { key: order.key(first), unit: Arc::new(unit), request: Arc::clone(&request) }
+            ScanTask { key: order.key(first), unit, request: Arc::clone(&request) }
         };
         let mut pending: Vec<ScanTask> = units.into_iter().map(task).collect();
         pending.sort_by_key(|task| task.key);
@@ -382,7 +382,7 @@ impl Search {
         let (before, rest) = task.request.split_at(id);
         let key = self.order.key(id);
         let at = self.pending.partition_point(|task| task.key <= key);
-        self.pending.insert(at, ScanTask { key, unit: Arc::clone(&task.unit), request: Arc::new(rest) });
+        self.pending.insert(at, ScanTask { key, unit: task.unit.clone(), request: Arc::new(rest) });
         ScanTask { request: Arc::new(before), ..task }
     }
 

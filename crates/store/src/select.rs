@@ -176,20 +176,26 @@ fn select_blocks(
         None => Arc::clone(segment) as _,
     };
     let footer = segment.footer();
-    // The time from which records of each stream that may match are in the answer.
-    let since = |labels| filter.retention.since(labels).unwrap_or_default();
+    // The time from which records of a stream are in the answer; `None` if none of them can match.
+    let since = |labels| (filter.may_match)(labels).then(|| filter.retention.since(labels).unwrap_or_default());
+    // A store may have very many segments of one block. They need no table, and the caller has tested their times.
+    let has_one_block = footer.blocks.len() == 1;
     let streams: Vec<Option<Millis>> =
-        footer.streams.iter().map(|labels| (filter.may_match)(labels).then(|| since(labels))).collect();
+        if has_one_block { Vec::new() } else { footer.streams.iter().map(since).collect() };
     // Blocks that become re-replicated during the answer are still read: another node's part may be older.
     let re_replicated = segment.re_replicated_blocks();
     for (index, entry) in footer.blocks.iter().enumerate() {
         let newest = entry.summary.newest();
-        let is_wanted = |stream: &u32| match streams.get(*stream as usize) {
-            Some(since) => since.is_some_and(|since| newest >= since),
-            None => true,
+        let is_wanted = |stream: &u32| {
+            let stream = *stream as usize;
+            match streams.get(stream).copied().or_else(|| footer.streams.get(stream).map(since)) {
+                Some(since) => since.is_some_and(|since| newest >= since),
+                None => true,
+            }
         };
         let may_match = entry.streams.iter().any(is_wanted);
-        if may_match && (filter.may_contain)(&entry.summary) && !re_replicated.contains(&index) {
+        let may_contain = has_one_block || (filter.may_contain)(&entry.summary);
+        if may_match && may_contain && !re_replicated.contains(&index) {
             selection.blocks.push(BlockRef { source: Arc::clone(&source), index });
         } else {
             selection.bytes_skipped += entry.summary.text_bytes;
