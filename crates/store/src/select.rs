@@ -171,9 +171,12 @@ fn select_blocks(
     filter: &BlockSelector<'_>,
     selection: &mut Selection,
 ) {
-    let source: Arc<dyn BlockSource> = match FilteredSegment::of(segment, erasures) {
-        Some(filtered) => Arc::new(filtered),
-        None => Arc::clone(segment) as _,
+    let mut source: Option<Arc<dyn BlockSource>> = None;
+    let new_source = || -> Arc<dyn BlockSource> {
+        match FilteredSegment::of(segment, erasures) {
+            Some(filtered) => Arc::new(filtered),
+            None => Arc::clone(segment) as _,
+        }
     };
     let footer = segment.footer();
     // The time from which records of a stream are in the answer; `None` if none of them can match.
@@ -196,7 +199,8 @@ fn select_blocks(
         let may_match = entry.streams.iter().any(is_wanted);
         let may_contain = has_one_block || (filter.may_contain)(&entry.summary);
         if may_match && may_contain && !re_replicated.contains(&index) {
-            selection.blocks.push(BlockRef { source: Arc::clone(&source), index });
+            let source = Arc::clone(source.get_or_insert_with(new_source));
+            selection.blocks.push(BlockRef { source, index });
         } else {
             selection.bytes_skipped += entry.summary.text_bytes;
         }
