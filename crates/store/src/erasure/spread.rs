@@ -276,13 +276,13 @@ impl ErasureSpread {
         if self.book().is_none() || self.is_fresh(node) {
             return Ok(());
         }
-        match self.live().into_iter().find(|peer| peer.node == node) {
-            Some(peer) => match self.exchange(peer).await {
-                // A node of a version without erasures has no request of one acknowledged.
-                Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
-                exchanged => exchanged,
-            },
-            None => Ok(()),
+        // It may have ceased to be live since the caller chose it.
+        let member = self.context.peers.members().into_iter().find(|member| member.peer.node == node);
+        let Some(PeerMember { peer, .. }) = member else { return Ok(()) };
+        match self.exchange(peer).await {
+            // A node of a version without erasures has acknowledged none.
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+            exchanged => exchanged,
         }
     }
 
