@@ -3,8 +3,9 @@
 use bucksaw_record::Expr;
 
 use super::*;
-use crate::erasure::{ERASURES_MAX, Erasure, ErasureError, ErasureStatus};
+use crate::erasure::{ERASURE_REPORT, ERASURES, ERASURES_MAX, Erasure, ErasureError, ErasureSpread, ErasureStatus};
 use crate::repair::{IdSet, TimeRange};
+use crate::{PeerMember, PeerState};
 
 fn erasure(machine: &StoreTestMachine, expr: &str) -> Erasure {
     let id = Id::new(Millis(machine.clock.unix_ms()), Producer::random(machine.store.env.entropy.next_u64()), 0);
@@ -208,4 +209,91 @@ fn a_failed_write_is_no_acknowledgement() {
     assert!(matches!(machine.store.erasure_book().add(&erasure), Err(ErasureError::Io(_))));
     assert!(machine.store.erasure_book().erasures().is_empty());
     assert!(machine.store.erasure_book().add(&erasure).unwrap());
+}
+
+/// A network with one other node, which answers calls about erasures; `None` for one that cannot be reached.
+#[derive(Debug)]
+struct ErasureNetwork(Option<ErasureSpread>);
+
+impl Net for ErasureNetwork {
+    fn address(&self) -> std::net::SocketAddr {
+        real::OfflineNet.address()
+    }
+
+    fn resolve(&self, host: &str) -> BoxFuture<std::io::Result<Vec<std::net::SocketAddr>>> {
+        real::OfflineNet.resolve(host)
+    }
+
+    fn send(&self, _: std::net::SocketAddr, _: Vec<u8>) {}
+
+    fn receive(&self) -> BoxFuture<(std::net::SocketAddr, Vec<u8>)> {
+        real::OfflineNet.receive()
+    }
+
+    fn call(&self, _: std::net::SocketAddr, name: &str, body: Body) -> BoxFuture<std::io::Result<Body>> {
+        let (other, name) = (self.0.clone(), name.to_owned());
+        Box::pin(async move {
+            let other = other.ok_or(std::io::ErrorKind::ConnectionRefused)?;
+            match name.as_str() {
+                ERASURES => other.answer_exchange(body).await,
+                ERASURE_REPORT => other.answer_report(body).await,
+                _ => Err(std::io::ErrorKind::Unsupported.into()),
+            }
+        })
+    }
+
+    fn accept(&self) -> BoxFuture<IncomingCall> {
+        real::OfflineNet.accept()
+    }
+}
+
+#[derive(Debug)]
+struct OtherMember;
+
+impl Peers for OtherMember {
+    fn members(&self) -> Vec<PeerMember> {
+        let address = "10.0.0.2:7659".parse().unwrap();
+        let peer = Peer { node: Id::from_bits(2), address, held_bytes: 0, free_bytes: 0 };
+        vec![PeerMember { peer, state: PeerState::Live }]
+    }
+}
+
+/// The spread of a machine whose only other member is another one.
+fn spread(machine: &StoreTestMachine, other: Option<&StoreTestMachine>) -> ErasureSpread {
+    let of = |machine: &StoreTestMachine, context| ErasureSpread::new(context, Arc::clone(&machine.queue));
+    let other = other.map(|other| of(other, other.context.clone()));
+    let (peers, net) = (Arc::new(OtherMember), Arc::new(ErasureNetwork(other)));
+    of(machine, StoreContext { peers, net, ..machine.context.clone() })
+}
+
+#[test]
+fn an_exchange_gives_both_sides_all_erasures() {
+    let machines = [0, 1].map(|_| StoreTestMachine::start(sim::Fs::new(), config()));
+    let [one, other] = &machines;
+    // Both draw the same random ids at one time.
+    other.clock.advance(Duration::from_millis(1));
+    for (machine, count) in [(one, 150), (other, 70)] {
+        (0..count).for_each(|_| drop(machine.erase("alice")));
+    }
+    let own = spread(one, Some(other));
+    one.tasks.run(own.run_step());
+    let all = one.store.erasure_book().erasures();
+    assert_eq!((all.len(), other.store.erasure_book().erasures()), (220, all));
+    let reported = one.tasks.run(own.report(None));
+    assert!(reported.iter().all(|report| report.erasures.as_ref().is_ok_and(|erasures| erasures.len() == 220)));
+}
+
+#[test]
+fn a_request_waits_for_a_member_that_cannot_be_reached() {
+    let machine = StoreTestMachine::start(sim::Fs::new(), config());
+    let before = machine.clock.uptime();
+    let outcomes = machine.tasks.run(spread(&machine, None).request(erasure(&machine, "alice"))).unwrap();
+    assert!(
+        machine.clock.uptime() - before >= Duration::from_secs(8),
+        "its exchanges with this node are not used by then"
+    );
+    assert_eq!(outcomes.len(), 2);
+    assert!(outcomes[0].failure.is_none() && outcomes[1].failure.is_some(), "{outcomes:?}");
+    let unreachable = spread(&machine, None);
+    assert!(machine.tasks.run(unreachable.refresh_with(Id::from_bits(2))).is_err(), "its records are not shown");
 }
