@@ -22,6 +22,7 @@ mod client;
 #[cfg(test)]
 mod disk_keys;
 mod duplicate_id;
+mod erasure_probe;
 mod fault_injector;
 mod fault_kind;
 mod file_damage;

@@ -161,6 +161,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let app = App::new(answers, node.shedder.clone(), env, api_config, metrics.api, info, registry)
         .with_authenticator(authenticator.clone())
         .with_repair(node.repair.clone())
+        .with_erasures(Some(node.erasures.clone()))
         .with_status_part(kafka_status)
         .with_agents(metrics.agents, &node.cluster)
         .with_cluster(node.cluster.clone(), args.replication_factor)

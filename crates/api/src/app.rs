@@ -16,6 +16,7 @@ use bucksaw_sources::http::BodyIntake;
 use bucksaw_sources::intake::EventFilter;
 use bucksaw_sources::{AgentRegistry, AuditTrail, Intake};
 use bucksaw_steering::LoadShedder;
+use bucksaw_store::erasure::ErasureSpread;
 use bucksaw_store::repair::Repair;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
@@ -73,6 +74,8 @@ pub struct App {
     pub(crate) history: Arc<History>,
     pub(crate) membership: Option<ClusterMembership>,
     pub(crate) repair: Option<Arc<Repair>>,
+    /// `None` where nothing can be erased.
+    pub(crate) erasures: Option<ErasureSpread>,
     pub(crate) agents: Arc<AgentRegistry>,
     /// `None` if every client may do everything.
     pub(crate) authenticator: Option<Authenticator>,
@@ -123,6 +126,7 @@ impl App {
             registry: Arc::new(registry),
             membership: None,
             repair: None,
+            erasures: None,
             agents: Arc::default(),
             authenticator: None,
             provider,
@@ -161,6 +165,12 @@ impl App {
     #[must_use]
     pub fn with_repair(self, repair: Option<Arc<Repair>>) -> Self {
         Self { repair, ..self }
+    }
+
+    /// The same with erasures, which this spreads to the other nodes.
+    #[must_use]
+    pub fn with_erasures(self, erasures: Option<ErasureSpread>) -> Self {
+        Self { erasures, ..self }
     }
 
     /// Adds a part to the status. Call it before [`Self::with_cluster`].

@@ -18,7 +18,7 @@ use crate::app::App;
 const TOKEN: &str = "token";
 
 /// The calls that read records or change something, by their paths, and the names of their entries.
-const ACTIONS: [(&str, &str); 11] = [
+const ACTIONS: [(&str, &str); 12] = [
     ("/api/v1/login", "log-in"),
     ("/api/v1/logout", "log-out"),
     ("/api/v1/query", "query"),
@@ -30,6 +30,7 @@ const ACTIONS: [(&str, &str); 11] = [
     ("/api/v1/labels", "labels"),
     ("/api/v1/streams", "streams"),
     ("/api/v1/forget", "forget"),
+    ("/api/v1/erase", "erase"),
 ];
 
 /// The names of the calls of the service `bucksaw.v1`.

@@ -365,6 +365,7 @@ pub(crate) async fn calls() -> &'static str {
      GET  /api/v1/count, /api/v1/histogram, /api/v1/fields, /api/v1/context, /api/v1/labels, /api/v1/streams\n\
      GET  /api/v1/check, /api/v1/cluster, /api/v1/agents, /api/v1/history\n\
      POST /api/v1/forget?node=ID   remove a node that will not return\n\
+     POST /api/v1/erase?q=         remove records; GET /api/v1/erasures: how far that is\n\
      POST /api/v1/login, /api/v1/logout   of the page; GET /api/v1/session: who the client is\n\
      GET  /metrics, /-/healthy, /-/ready\n"
 }

@@ -16,7 +16,8 @@ use crate::app::App;
 use crate::connections::{GrpcCalls, Surface};
 use crate::guard::Guard;
 use crate::{
-    agents, audit, compress, connections, grpc_calls, guard, ingest, node, page, query, senders, streams, tail,
+    agents, audit, compress, connections, erasures, grpc_calls, guard, ingest, node, page, query, senders, streams,
+    tail,
 };
 
 pub use crate::grpc_calls::grpc_methods;
@@ -87,6 +88,8 @@ fn http_routes() -> Routes {
         .route("/api/v1/history", Nodes, get(node::history))
         .route("/metrics", Nodes, get(node::metrics))
         .route("/api/v1/forget", Admin, post(node::forget))
+        .route("/api/v1/erase", Admin, post(erasures::erase))
+        .route("/api/v1/erasures", Admin, get(erasures::erasures))
         .merge(senders::routes())
 }
 

@@ -19,6 +19,8 @@
 //! the queues of all nodes and replicates each segment before it acknowledges, [`Replication`] accepts the replicas of other
 //! stores, and [`repair`] restores replicas that were lost.
 //!
+//! [`erasure`] removes records that must be forgotten, from answers at once and from files soon.
+//!
 //! Gathering and merging are throttled, block by block, while queries run ([`Foreground`]).
 //!
 //! The crate starts no threads: its functions block or wait through the environment, and the caller runs them.
@@ -36,6 +38,7 @@ mod clock_guard;
 mod compact;
 mod config;
 mod disk_space;
+pub mod erasure;
 mod error;
 mod fetch;
 mod foreground;
@@ -77,7 +80,7 @@ pub use fetch::QueueLocation;
 pub use foreground::{Foreground, ForegroundGuard};
 pub use keyless::{EncryptionStatus, KeyUsage, KeylessSegment};
 pub use metrics::Metrics;
-pub use peers::{NoPeers, Peer, PeerStore, PeerTimeouts, Peers};
+pub use peers::{NoPeers, Peer, PeerMember, PeerState, PeerStore, PeerTimeouts, Peers};
 pub use pull::Puller;
 pub use receive::PUT;
 pub use record_range::{RangeColumns, RangeError, RangeRead, RangeStream, RecordRange};
