@@ -21,6 +21,7 @@ mod claims;
 mod client;
 #[cfg(test)]
 mod duplicate_id;
+mod erased_records;
 mod erasure_probe;
 mod fault_injector;
 mod fault_kind;

@@ -1,6 +1,6 @@
 //! The sweep: scans the files of this node for records that erasures select, and rewrites or removes those that have some.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use bucksaw_segment::{ReadError, RecordSummary};
 use super::erasure_set::ErasureSet;
 use super::filtered_segment::FilteredSegment;
 use super::progress::{ErasureStatus, NAMES_MAX};
+use super::sweep_state::QueueScan;
 use crate::error::StoreError;
 use crate::segment_store::SegmentStore;
 use crate::store::TrashedSegment;
@@ -21,24 +22,6 @@ use crate::stored_segment::StoredSegment;
 
 /// Time after the longest retention, and the time in the trash, for which an erasure stays, in milliseconds: clocks differ.
 const KEPT_AFTER_MS: u64 = 24 * 3_600_000;
-
-/// What earlier sweeps found.
-#[derive(Debug, Default)]
-pub(super) struct SweepState {
-    queue: HashMap<Id, QueueScan>,
-    /// The number of the last erasure that each file of the trash was checked for.
-    trash: HashMap<String, u64>,
-}
-
-/// A scan of a queue segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct QueueScan {
-    /// The last erasure.
-    number: u64,
-    /// The end of the bytes that were read.
-    end: u64,
-    has_match: bool,
-}
 
 impl SegmentStore {
     /// The erasures of this node.
@@ -121,7 +104,7 @@ impl SegmentStore {
         let known = std::mem::take(&mut lock(&self.erasures.sweep).queue);
         let scan = |segment: &Arc<QueueSegment>| {
             let view = segment.view();
-            let known = known.get(&view.id).copied().unwrap_or(QueueScan { number: 0, end: 0, has_match: false });
+            let known = known.get(&view.id).copied().unwrap_or_default();
             let is_current = known.number == erasures.last_number() && known.end == view.end;
             let scan = if is_current { known } else { scan_queue_segment(&view, erasures) };
             (view.id, scan)
