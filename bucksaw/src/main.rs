@@ -13,6 +13,7 @@ mod cli;
 mod completions;
 mod config;
 mod context;
+mod encryption;
 mod erase;
 mod exit;
 mod export;

@@ -20,6 +20,7 @@ mod checked_answer;
 mod claims;
 mod client;
 #[cfg(test)]
+mod disk_keys;
 mod duplicate_id;
 mod erased_records;
 mod erasure_probe;

@@ -47,8 +47,11 @@ impl SimCluster {
             let join = join(scenario.late_joiners.contains(&number));
             // An injected bug must be found in runs of one version.
             let version_seed = scenario.version_seed.filter(|_| bug.is_none());
+            // Some read the files themselves.
+            let is_encrypted = scenario.is_encrypted && bug.is_none();
             let settings = NodeSettings {
                 version_seed,
+                is_encrypted,
                 ..NodeSettings::for_simulation(scenario.copies, scenario.reserve, join, bug)
             };
             // Some injected bugs are in columns.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bucksaw_auth::Authenticator;
 use bucksaw_cluster::Cluster;
-use bucksaw_env::Env;
+use bucksaw_env::{Env, Reloads};
 use bucksaw_ingest::Queue;
 use bucksaw_oidc::IdentityProvider;
 use bucksaw_query::{Answers, Engine};
@@ -81,6 +81,7 @@ pub struct App {
     pub(crate) authenticator: Option<Authenticator>,
     pub(crate) provider: IdentityProvider,
     pub(crate) audit: Option<Arc<AuditTrail>>,
+    pub(crate) reloads: Reloads,
     pub(crate) status_parts: Vec<Arc<dyn StatusPart>>,
     ready: Arc<AtomicBool>,
 }
@@ -130,6 +131,7 @@ impl App {
             authenticator: None,
             provider,
             audit: None,
+            reloads: Reloads::default(),
             status_parts: Vec::new(),
             ready: Arc::new(AtomicBool::new(true)),
         }
@@ -149,16 +151,14 @@ impl App {
 
     /// The same with an audit trail, or without one.
     #[must_use]
-    pub fn with_audit(self, is_audited: bool) -> Self {
-        let intake = Intake::new(Arc::clone(self.queue()), self.env.clone());
-        let trail = || AuditTrail::new(intake, self.info.id.clone(), Arc::clone(self.answers.tasks()));
-        Self { audit: is_audited.then(trail), ..self }
+    pub fn with_audit(self, audit: Option<Arc<AuditTrail>>) -> Self {
+        Self { audit, ..self }
     }
 
-    /// The audit trail, if the node has one.
+    /// The same with the reloads of changed files, for the status.
     #[must_use]
-    pub fn audit_trail(&self) -> Option<&Arc<AuditTrail>> {
-        self.audit.as_ref()
+    pub fn with_reloads(self, reloads: Reloads) -> Self {
+        Self { reloads, ..self }
     }
 
     /// Adds the progress of repair to the status. Call it before [`Self::with_cluster`].

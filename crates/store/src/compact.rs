@@ -171,6 +171,7 @@ impl SegmentStore {
             file_bytes: segment.file_bytes(),
             open_bytes,
             needs_rewrite: needs_recompression || segment.has_expired_streams(retention),
+            has_old_key: self.has_old_key(segment),
         }
     }
 

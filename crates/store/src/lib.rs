@@ -12,6 +12,7 @@
 //! | `*.seg` | sealed, synced, immutable | merged into others and removed; `trash/` by retention; `damaged` |
 //! | `*.damaged` | quarantined: the footer cannot be read; answers over its time report it | nothing |
 //! | `*.proof` | a damage file, beside a damaged file or a segment with damaged blocks | removed after its file |
+//! | `*.seg` without its key | encrypted, and the key is not named: left as it is | opened once the key is named |
 //! | `trash/*` | past its retention | removed after a while; the oldest earlier when the disk is nearly full |
 //!
 //! [`Store`] is the interface for the crates above, and [`SegmentStore`] implements it. In a cluster, [`Puller`] fetches from
@@ -44,6 +45,7 @@ mod foreground;
 mod gather;
 mod gather_batch_size;
 mod index_memory;
+mod keyless;
 mod merge;
 mod metrics;
 mod name;
@@ -76,6 +78,7 @@ pub use config::Config;
 pub use error::StoreError;
 pub use fetch::QueueLocation;
 pub use foreground::{Foreground, ForegroundGuard};
+pub use keyless::{EncryptionStatus, KeyUsage, KeylessSegment};
 pub use metrics::Metrics;
 pub use peers::{NoPeers, Peer, PeerMember, PeerState, PeerStore, PeerTimeouts, Peers};
 pub use pull::Puller;

@@ -51,6 +51,7 @@ impl SegmentStore {
             metrics,
             segments: Mutex::default(),
             quarantined_files: Mutex::default(),
+            keyless: Mutex::default(),
             receiving: Mutex::default(),
             evicted_until: Mutex::new(Millis(0)),
             clock_guard: Mutex::new(ClockGuard::new(Millis(0), Duration::ZERO)),
@@ -95,6 +96,9 @@ impl SegmentStore {
                             }
                         }
                         Err(newer @ ReadError::Version { .. }) => return Err(OpenError::NewerVersion(newer)),
+                        Err(unreadable @ ReadError::MissingKey { .. }) => {
+                            store.add_keyless(&path, (low, high), &unreadable);
+                        }
                         Err(ReadError::Io { source, .. }) => return Err(OpenError::io(&path)(source)),
                         Err(damaged) => store.quarantine(&path, low, high, &damaged),
                     }
@@ -118,6 +122,7 @@ impl SegmentStore {
         if bytes > bytes_max.saturating_mul(2) {
             return Err(OpenError::Memory { dir: dir.to_owned(), needed: bytes, max: bytes_max });
         }
+        store.check_keys(&segments)?;
         let segments = store.finish_merges(segments);
         let bytes = segments.iter().map(|segment| segment.index_bytes()).sum();
         if bytes > bytes_max {

@@ -30,6 +30,8 @@ impl Store for SegmentStore {
     }
 
     fn select(&self, filter: &BlockSelector<'_>, queued: &mut HashSet<Id>) -> Selection {
+        // Before the segments: one that is opened meanwhile leaves this list after it has entered that one.
+        let keyless = self.keyless_segments();
         // Before the list: a segment that an erasure rewrites meanwhile is read through the filter, or is not there.
         let erasures = self.erasures.set();
         let segments = self.segments();
@@ -51,6 +53,8 @@ impl Store for SegmentStore {
         let quarantined = self.quarantined_files().into_iter();
         let missing = quarantined.filter(|file| !file.is_re_replicated() && file.low <= last && first <= file.high);
         selection.damaged.extend(missing.map(|file| file.name));
+        let keyless = keyless.into_iter().filter(|file| file.low <= last && first <= file.high);
+        selection.keyless.extend(keyless);
         for file in self.trashed().iter().filter(|file| file.low <= last && first <= file.high) {
             selection.trashed_segments += 1;
             selection.trashed_records += file.records.unwrap_or_default();
@@ -71,6 +75,7 @@ impl Store for SegmentStore {
     }
 
     fn maintain(&self, queue: &Queue, is_stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
+        self.open_keyless();
         match self.sweep_erasures(queue, is_stopped)? {
             // A merge stops when the disk is full and retention can free space.
             0 => self.compact(&|| is_stopped() || self.is_retention_urgent(queue)),
@@ -120,6 +125,7 @@ impl Store for SegmentStore {
             suspension: self.suspension(),
             database: None,
             sink: self.sink.as_ref().map(|sink| sink.status()),
+            encryption: self.encryption_status(),
         }
     }
 

@@ -28,6 +28,7 @@ use crate::clock_guard::Suspension;
 use crate::erasure::{ErasureBook, ErasureSet, ErasureStatus};
 use crate::error::StoreError;
 use crate::foreground::Foreground;
+use crate::keyless::{EncryptionStatus, KeylessSegment};
 use crate::record_range::RecordRange;
 use crate::stored_segment::{DamagedSegment, StoredSegment};
 use crate::stream_retention::StreamRetention;
@@ -197,6 +198,8 @@ pub struct Selection {
     pub bytes_skipped: u64,
     /// Names of damaged files whose records may be missing from the answer.
     pub damaged: Vec<String>,
+    /// Segments without their keys whose records may be missing from the answer.
+    pub keyless: Vec<KeylessSegment>,
     /// Segments in the trash with records of the time of the search.
     pub trashed_segments: u64,
     /// Records of these segments.
@@ -306,6 +309,8 @@ pub struct StoreStatus {
     pub database: Option<DatabaseStatus>,
     /// What gets the batches besides the segments, if anything does.
     pub sink: Option<SinkStatus>,
+    /// Under which keys the segments are.
+    pub encryption: EncryptionStatus,
 }
 
 /// The state of a database that a node writes to.

@@ -216,6 +216,9 @@ impl SegmentStore {
         let queue_damaged = queue.damaged_files().into_iter().filter(|file| is_in_time(file.low, file.high));
         let mut names: BTreeSet<String> = damaged.into_iter().map(|segment| segment.file_name()).collect();
         names.extend(quarantined.map(|file| file.name).chain(queue_damaged.map(|file| file.name)));
+        // Segments whose key is missing cannot be searched either.
+        let keyless = self.keyless_segments().into_iter().filter(|file| is_in_time(file.low, file.high));
+        names.extend(keyless.map(|file| file.name));
         let segments_left = (left.len() + trash_left) as u64;
         let is_done = segments_left == 0 && queue_left == 0 && names.is_empty() && low < high;
         let damaged = names.into_iter().take(NAMES_MAX).collect();
