@@ -120,6 +120,7 @@ impl SegmentStore {
         let checked = {
             let mut sweep = lock(&self.erasures.sweep);
             sweep.trash.retain(|name, _| files.iter().any(|file| file.name == *name));
+            sweep.keyless_trash.clear();
             sweep.trash.clone()
         };
         for file in files.iter() {
@@ -140,6 +141,11 @@ impl SegmentStore {
                     return Ok(file.bytes.max(1));
                 }
                 Ok(counts) => counts.into_keys().collect(),
+                // An operator may name its key, and restore the file.
+                Err(StoreError::Input { source: ReadError::MissingKey { .. }, .. }) => {
+                    lock(&self.erasures.sweep).keyless_trash.insert(file.name.clone());
+                    continue;
+                }
                 // The operating system failed, not the file.
                 Err(StoreError::Input { source: ReadError::Io { source, .. }, .. })
                     if source.kind() != std::io::ErrorKind::NotFound =>
@@ -202,7 +208,11 @@ impl SegmentStore {
             let checked = lock(&self.erasures.sweep).trash.get(&file.name).copied().unwrap_or_default();
             checked < number && overlaps(&trashed_reach(file))
         };
-        let trash_left = self.trashed().iter().filter(is_trash_left).count();
+        let trash = self.trashed();
+        let (keyless_trash, trash_left): (Vec<&TrashedSegment>, Vec<_>) = trash
+            .iter()
+            .filter(is_trash_left)
+            .partition(|file| lock(&self.erasures.sweep).keyless_trash.contains(&file.name));
         let is_queue_left = |segment: &&Arc<QueueSegment>| {
             let is_overlapping = segment.with_summary(|_, reach| overlaps(reach)).unwrap_or_default();
             let scan = lock(&self.erasures.sweep).queue.get(&segment.id()).copied();
@@ -219,7 +229,8 @@ impl SegmentStore {
         // Segments whose key is missing cannot be searched either.
         let keyless = self.keyless_segments().into_iter().filter(|file| is_in_time(file.low, file.high));
         names.extend(keyless.map(|file| file.name));
-        let segments_left = (left.len() + trash_left) as u64;
+        names.extend(keyless_trash.into_iter().map(|file| file.name.clone()));
+        let segments_left = (left.len() + trash_left.len()) as u64;
         let is_done = segments_left == 0 && queue_left == 0 && names.is_empty() && low < high;
         let damaged = names.into_iter().take(NAMES_MAX).collect();
         Some(ErasureStatus { progress, is_done, segments_left, queue_segments_left: queue_left as u64, damaged })

@@ -1,6 +1,6 @@
 //! What the sweep has found so far.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use bucksaw_record::Id;
 
@@ -10,6 +10,8 @@ pub(super) struct SweepState {
     pub(super) queue: HashMap<Id, QueueScan>,
     /// The number of the last erasure that each file of the trash was checked for.
     pub(super) trash: HashMap<String, u64>,
+    /// Files of the trash whose key is missing.
+    pub(super) keyless_trash: BTreeSet<String>,
 }
 
 /// A scan of a queue segment.
