@@ -13,6 +13,8 @@ mod cli;
 mod completions;
 mod config;
 mod context;
+mod encryption;
+mod erase;
 mod exit;
 mod export;
 mod expression;

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
+use anyhow::bail;
 use bucksaw_env::backed_up_file::{self, BackedUpFile, BackupState};
 use bucksaw_env::{Fs, replace};
+use tracing::warn;
 
 /// Backed-up files.
 pub(crate) const FILES_WITH_BACKUP: [&str; 3] = ["node.json", "members.json", "store/clock.json"];
@@ -46,6 +48,19 @@ impl UnbackedFile {
             Err(error) => Some(format!("{name} {damage}: {error} (no record is missing)")),
         }
     }
+}
+
+/// Refuses a file with a secret that every user of the machine can access, and warns of one that its group can.
+pub(crate) fn check_private(fs: &dyn Fs, path: &Path, flag: &str) -> anyhow::Result<()> {
+    let Ok(mode) = fs.mode(path) else { return Ok(()) };
+    let shown = path.display();
+    if mode & 0o007 != 0 {
+        bail!("{flag}: every user of this machine can access {shown} (mode {mode:04o}): run chmod 600 {shown}");
+    }
+    if mode & 0o070 != 0 {
+        warn!(file = %shown, flag, mode = format!("{mode:04o}"), "the group of a file with a secret can access it: chmod 600 is safer");
+    }
+    Ok(())
 }
 
 /// Reads a small file.

@@ -13,6 +13,7 @@ use bucksaw_segment::health::{CheckedFile, QuarantineKind, RepairOutcome};
 use bucksaw_segment::{Health, ReadError, RecordLoss};
 use clap::Args;
 
+use crate::encryption::EncryptionArgs;
 use crate::exit::Exit;
 use crate::failure::UsageError;
 use crate::print::PipeClosed;
@@ -35,10 +36,14 @@ pub(crate) struct VerifyArgs {
     /// damaged file is kept beside it. Exits with 1 if anything is still damaged.
     #[arg(long)]
     repair: bool,
+
+    #[command(flatten)]
+    encryption: EncryptionArgs,
 }
 
 pub(crate) fn run(args: VerifyArgs) -> anyhow::Result<Exit> {
-    let (env, dir) = (Env::real(), &args.dir);
+    let (mut env, dir) = (Env::real(), &args.dir);
+    args.encryption.load(&mut env)?;
     let exists = |name: &str| env.fs.list(&dir.join(name)).is_ok();
     if !exists("queue") && !exists("store") {
         let shown = dir.display();
@@ -47,8 +52,17 @@ pub(crate) fn run(args: VerifyArgs) -> anyhow::Result<Exit> {
     let _lock = if args.repair { Some(lock(&env, dir)?) } else { None };
     let loss = RecordLoss::default();
     let progress = Progress::new("checking");
-    let mut run =
-        Verification { env, repair: args.repair, segments: 0, records: 0, damaged: 0, repaired: 0, loss, progress };
+    let mut run = Verification {
+        env,
+        repair: args.repair,
+        segments: 0,
+        records: 0,
+        damaged: 0,
+        keyless: 0,
+        repaired: 0,
+        loss,
+        progress,
+    };
     for name in small_files::FILES_WITH_BACKUP {
         let damage = small_files::check(&*run.env.fs, dir, name);
         run.small_file(name, damage, |fs| small_files::restore(fs, dir, name))?;
@@ -75,7 +89,10 @@ pub(crate) fn run(args: VerifyArgs) -> anyhow::Result<Exit> {
                 Ok(Some(checked)) => run.segment(part, &file, &*checked)?,
                 Err(error) => {
                     run.segments += 1;
-                    run.damaged += 1;
+                    match error {
+                        ReadError::MissingKey { .. } => run.keyless += 1,
+                        _ => run.damaged += 1,
+                    }
                     run.progress.clear();
                     print_line(&format!("{file}: {error}{}", cause(&error)))?;
                 }
@@ -120,6 +137,8 @@ struct Verification {
     records: u64,
     /// Files that are damaged, after their repair.
     damaged: u64,
+    /// Segments that were not checked, because they are encrypted with other keys.
+    keyless: u64,
     repaired: u64,
     loss: RecordLoss,
     progress: Progress,
@@ -221,13 +240,14 @@ impl Verification {
     /// Prints the totals.
     fn finish(&mut self) -> anyhow::Result<Exit> {
         self.progress.clear();
-        let Self { segments, records, damaged, repaired, loss, .. } = self;
+        let Self { segments, records, damaged, keyless, repaired, loss, .. } = self;
         if !loss.is_none() {
             print_line(&format!("in total {loss}"))?;
         }
         let repaired = if self.repair { format!(", {repaired} repaired") } else { String::new() };
-        print_line(&format!("{segments} segments, {records} records{repaired}, {damaged} damaged"))?;
-        Ok(if *damaged == 0 { Exit::Done } else { Exit::Failed })
+        let keyless = if *keyless > 0 { format!(", {keyless} not checked for want of a key") } else { String::new() };
+        print_line(&format!("{segments} segments, {records} records{repaired}, {damaged} damaged{keyless}"))?;
+        Ok(if *damaged == 0 && self.keyless == 0 { Exit::Done } else { Exit::Failed })
     }
 }
 

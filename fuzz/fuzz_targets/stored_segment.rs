@@ -1,16 +1,23 @@
-//! Stored segments: a file with changed bytes gives an error or records.
+//! Stored segments, plain and encrypted: a file with changed bytes gives an error or records.
 #![no_main]
 use std::path::Path;
 use std::sync::Arc;
 
-use bucksaw_env::{Fs as _, sim};
+use bucksaw_crypt::{EncryptedFs, KeyList, KeyRing};
+use bucksaw_env::{Fs, sim};
 use bucksaw_record::{Id, Labels, Millis, Producer};
 use bucksaw_segment::stored::{Reader, SegmentOrigin, Writer};
 use bucksaw_segment::{BlockBuilder, Codec, FileHeader, Rows};
 use libfuzzer_sys::fuzz_target;
 
-fn sample() -> Vec<u8> {
-    let file = sim::Fs::new().create(Path::new("s")).expect("a new file");
+fn with_keys() -> EncryptedFs {
+    let keys = KeyList::parse("01".repeat(32).as_bytes()).expect("a key");
+    let ring = KeyRing::new(keys, Arc::new(sim::Entropy::seeded(1)));
+    EncryptedFs::new(Arc::new(sim::Fs::new()), Arc::new(ring))
+}
+
+fn sample(fs: &dyn Fs) -> Vec<u8> {
+    let file = fs.create(Path::new("s")).expect("a new file");
     let mut writer =
         Writer::start(Arc::clone(&file), FileHeader { id: Id::from_bits(1), version: 2 }).expect("a start");
     for codec in [Codec::Plain, Codec::Lz4, Codec::Zstd(1)] {
@@ -28,7 +35,8 @@ fn sample() -> Vec<u8> {
 
 fuzz_target!(|data: &[u8]| {
     // Either arbitrary bytes, or a valid file with some bytes replaced.
-    let mut bytes = sample();
+    let is_encrypted = data.last().is_some_and(|last| last % 2 == 0);
+    let mut bytes = if is_encrypted { sample(&with_keys()) } else { sample(&sim::Fs::new()) };
     if data.first().is_some_and(|first| first % 2 == 0) {
         for change in data.chunks_exact(3) {
             let at = usize::from(u16::from_le_bytes([change[0], change[1]])) % bytes.len();
@@ -37,7 +45,7 @@ fuzz_target!(|data: &[u8]| {
     } else {
         bytes = data.to_vec();
     }
-    let file = sim::Fs::new().create(Path::new("s")).expect("a new file");
+    let file = with_keys().create(Path::new("s")).expect("a new file");
     file.append(&[&bytes]).expect("an append");
     if let Ok(reader) = Reader::open(file, Path::new("s")) {
         for block in 0..reader.footer().blocks.len() {

@@ -20,7 +20,9 @@ mod checked_answer;
 mod claims;
 mod client;
 #[cfg(test)]
+mod disk_keys;
 mod duplicate_id;
+mod erasure_probe;
 mod fault_injector;
 mod fault_kind;
 mod file_damage;

@@ -12,6 +12,7 @@ use bucksaw_store::repair::Repair;
 use prometheus_client::registry::Registry;
 
 use crate::append::{self, AppendBehavior};
+use crate::disk_keys;
 use crate::injected_bug::{InjectedBug, calls, files, peers};
 use crate::program_version::ProgramVersion;
 use crate::rng::SeededRng;
@@ -150,6 +151,9 @@ impl Machine {
         }
         if self.settings.bug == Some(InjectedBug::SealNotChecked) {
             files::forget_seals(&*env.fs, &dir.join("queue"));
+        }
+        if self.settings.is_encrypted {
+            env.fs = disk_keys::encrypt(env.fs, self.start_count, Arc::clone(&env.entropy));
         }
         let environment = Environment { env, tasks, net, pool: ScanPool::inline() };
         let node = Node::open(self.config(), environment, Metrics::new(&mut Registry::default())).ok()?;

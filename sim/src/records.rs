@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use bucksaw_env::{File, FileStat, Fs as _, lock, sim};
+use bucksaw_env::{File, FileKeys, FileStat, lock, sim};
 use bucksaw_ingest::SegmentView;
 use bucksaw_node::Node;
 use bucksaw_record::{Id, RecordView};
@@ -13,6 +13,7 @@ use bucksaw_segment::queue::{HEADER_LEN, read_header, scan_segment};
 use bucksaw_segment::stored::{Reader, SearchableBlock};
 use bucksaw_segment::{Block, Chunk};
 
+use crate::disk_keys;
 use crate::record_attributes::checked_line;
 
 /// Records of one block or file.
@@ -120,9 +121,9 @@ impl RecordCache {
     }
 }
 
-/// The bytes of a file, read without handle limits and read faults.
+/// The bytes of a file, read without handle limits and read faults, and the keys of encrypted disks.
 #[derive(Debug)]
-struct SnapshotFile(Vec<u8>);
+struct SnapshotFile(Vec<u8>, Option<Arc<dyn FileKeys>>);
 
 impl File for SnapshotFile {
     fn append(&self, _: &[&[u8]]) -> io::Result<()> {
@@ -149,10 +150,14 @@ impl File for SnapshotFile {
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }
+
+    fn keys(&self) -> Option<Arc<dyn FileKeys>> {
+        self.1.clone()
+    }
 }
 
 fn open_snapshot(disk: &sim::Fs, path: &Path) -> Option<Arc<dyn File>> {
-    Some(Arc::new(SnapshotFile(disk.live_bytes(path)?)))
+    Some(Arc::new(SnapshotFile(disk.live_bytes(path)?, disk_keys::reading_keys())))
 }
 
 /// The ids in quarantined queue files that the node reports.
@@ -195,6 +200,7 @@ fn stored_segment_paths(disk: &sim::Fs) -> Vec<PathBuf> {
 
 /// The ids of the readable records of a stored segment.
 pub(crate) fn segment_ids(disk: &sim::Fs, path: &Path) -> BTreeSet<Id> {
+    let disk = disk_keys::encrypt(Arc::new(disk.clone()), 0, Arc::new(sim::Entropy::seeded(0)));
     let Some(reader) = disk.open(path).ok().and_then(|file| Reader::open(file, path).ok()) else {
         return BTreeSet::new();
     };

@@ -40,6 +40,8 @@ pub(crate) struct NodeSettings {
     pub(crate) bug: Option<InjectedBug>,
     /// Draws the program version of each start; `None` for the current one.
     pub(crate) version_seed: Option<u64>,
+    /// Whether the disks are encrypted.
+    pub(crate) is_encrypted: bool,
 }
 
 impl NodeSettings {
@@ -87,6 +89,7 @@ impl NodeSettings {
             busy_bytes_per_second: bucksaw_steering::BUSY_BYTES_PER_SECOND_DEFAULT,
             bug,
             version_seed: None,
+            is_encrypted: false,
         }
     }
 

@@ -40,6 +40,7 @@ const sink = {
   waiting_bytes: 0,
   waiting_seconds: 0,
 };
+const usage = { key: "b585208aaaf4bee7", segments: 1, bytes: 9, writing: false, named: true };
 const topic: TopicFacts = { topic: "orders", partitions: 4, lag: 5_000, behind_seconds: 90, undecoded: 0 };
 const kafka: KafkaFacts = {
   brokers: "b:1",
@@ -128,6 +129,20 @@ describe("the problems of a node", () => {
     [
       { damaged_keys: 3 },
       ["It could not read 3 idempotency keys: a retry of such a batch may be stored as new records."],
+    ],
+    [{ encryption: { keys: [usage], segments_without_key: [] } }, []],
+    [
+      { encryption: { keys: [usage, { ...usage, segments: 2, named: false }], segments_without_key: [] } },
+      [
+        "It has 2 segments encrypted with key b585208aaaf4bee7, which is not among its keys: add it to them again, or they cannot be read after a restart.",
+      ],
+    ],
+    [
+      { encryption: { keys: [{ ...usage, named: false }], segments_without_key: ["store/x.seg"] } },
+      [
+        "It has 1 segment encrypted with key b585208aaaf4bee7, which is not among its keys: add it to them again.",
+        "It cannot read 1 segment for want of a key: answers over their time are partial.",
+      ],
     ],
     [{ state: "disk full" }, ["It accepts nothing: its disk is full."]],
     [{ state: "halted", halted: "no descriptor is left" }, ["It accepts nothing: no descriptor is left."]],

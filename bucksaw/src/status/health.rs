@@ -147,6 +147,10 @@ fn problems(node: &NodeFields) -> Vec<String> {
             .push(format!("has {waiting} on disk for ClickHouse, the oldest for {}: it is slow", human_seconds(age)));
     }
     problems.extend(kafka(node));
+    for reload in node.get("failed_reloads").and_then(Value::as_array).into_iter().flatten() {
+        let [file, path, failure] = ["file", "path", "failure"].map(|key| plain_text(&reload[key]));
+        problems.push(format!("cannot use the changed {file} {path}, and keeps its previous content: {failure}"));
+    }
     // A full index halts ingest, which the state reports.
     if is("store_index_memory_high") && state != Some("halted") {
         problems.push(
@@ -163,6 +167,7 @@ fn problems(node: &NodeFields) -> Vec<String> {
         let (files, pronoun) = (plural(files, "damaged file"), if files == 1 { "it" } else { "they" });
         problems.push(format!("has {files} whose records are all re-replicated: {pronoun} may be deleted"));
     }
+    problems.extend(encryption(node));
     let keys = number(node, "damaged_keys");
     if keys > 0 {
         let keys = plural(usize::try_from(keys).unwrap_or(usize::MAX), "idempotency key");
@@ -185,6 +190,31 @@ fn problems(node: &NodeFields) -> Vec<String> {
         problems.push(format!("has records that have been pending for {}", human_seconds(age)));
     }
     problems.extend(replication::repair_blocker(node));
+    problems
+}
+
+/// Segments that cannot be read for want of a key, or not after a restart.
+fn encryption(node: &NodeFields) -> Vec<String> {
+    let mut problems = Vec::new();
+    let count = |count: u64| plural(usize::try_from(count).unwrap_or(usize::MAX), "segment");
+    let keyless = length(node, "encryption_segments_without_key");
+    let keys = node.get("encryption_keys").and_then(Value::as_array);
+    for usage in keys.into_iter().flatten() {
+        let (key, segments) = (usage["key"].as_str().map(one_line), usage["segments"].as_u64().unwrap_or_default());
+        if let (Some(key), false, 1..) = (key, usage["named"].as_bool().unwrap_or(true), segments) {
+            problems.push(format!(
+                "has {} encrypted with key {key}, which is not among its keys: add it to them again{}",
+                count(segments),
+                if keyless == 0 { ", or they cannot be read after a restart" } else { "" },
+            ));
+        }
+    }
+    if keyless > 0 {
+        problems.push(format!(
+            "cannot read {} for want of a key: answers over their time are partial",
+            count(keyless as u64)
+        ));
+    }
     problems
 }
 
@@ -269,13 +299,19 @@ mod tests {
                         "kafka_topics": [{"topic": "orders", "lag": 60}, {"topic": "audit", "lag": 10}]},
                     {"id": "l", "state": "ready", "kafka_behind_seconds": 30.0, "kafka_lag": 7},
                     {"id": "m", "state": "ready", "sink_failure": null, "sink_waiting_seconds": 90.0, "sink_waiting_bytes": 2048},
+                    {"id": "o", "state": "ready",
+                        "failed_reloads": [{"file": "auth file", "path": "/a.toml", "failure": "line 2: no"}]},
+                    {"id": "n", "state": "ready", "encryption_segments_without_key": ["store/x.seg"], "encryption_keys": [
+                        {"key": "b585208aaaf4bee7", "segments": 9, "bytes": 9, "writing": true, "named": true},
+                        {"key": "51df6e00a2f0b6e7", "segments": 1, "bytes": 9, "writing": false, "named": false},
+                        {"key": null, "segments": 3, "bytes": 9, "writing": false, "named": true}]},
                 ],
                 "protocol": "1.0",
                 "incompatible_peers": [{"address": "h:3", "protocol": 2}, {"address": null, "protocol": 0}],
                 "replication_factor": 3, "stores_alive": 1, "stores_missing": 2,
             }),
             &[
-                "13 nodes, 26 problems:",
+                "15 nodes, 29 problems:",
                 "- 1 of 3 stores is alive: until 2 more join, nothing is gathered; records stay in their queues and are found \
                  there",
                 "- a (a:1) is down since T: records that only it holds are missing from answers",
@@ -303,6 +339,9 @@ mod tests {
                 "- j reads nothing from Kafka, as its queue refuses records: no space",
                 "- k is 2m behind Kafka: 70 messages are not stored, most of topic orders",
                 "- m has 2.0 KB on disk for ClickHouse, the oldest for 2m: it is slow",
+                "- o cannot use the changed auth file /a.toml, and keeps its previous content: line 2: no",
+                "- n has 1 segment encrypted with key 51df6e00a2f0b6e7, which is not among its keys: add it to them again",
+                "- n cannot read 1 segment for want of a key: answers over their time are partial",
                 "- incompatible peer at h:3: protocol version 2, this node 1.0",
                 "- incompatible peer at an unknown address: protocol version 0, this node 1.0",
             ],

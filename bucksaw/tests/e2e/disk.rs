@@ -3,6 +3,7 @@
 mod changed;
 mod clock;
 mod damage;
+mod encryption;
 mod foreign_files;
 mod full;
 mod mounted;

@@ -181,6 +181,24 @@ fn load(shedder: &LoadShedder) -> Value {
     })
 }
 
+/// What is encrypted with which key; `null` for what is not encrypted.
+fn encryption(status: &bucksaw_store::EncryptionStatus) -> Value {
+    let key = |usage: &bucksaw_store::KeyUsage| {
+        json!({
+            "key": usage.key.map(|key| key.to_string()),
+            "segments": usage.segments,
+            "bytes": usage.bytes,
+            "writing": usage.is_writing,
+            "named": usage.is_named,
+        })
+    };
+    let path = |segment: &bucksaw_store::KeylessSegment| format!("store/{}", segment.name);
+    json!({
+        "keys": status.keys.iter().map(key).collect::<Vec<Value>>(),
+        "segments_without_key": status.keyless.iter().map(path).collect::<Vec<String>>(),
+    })
+}
+
 async fn node_status(app: App) -> Result<Value, ApiError> {
     // It may list a directory, so it must not run on a thread of the runtime.
     tokio::task::spawn_blocking(move || node_status_blocking(&app)).await.map_err(|_| ApiError::internal())
@@ -238,8 +256,14 @@ fn node_status_blocking(app: &App) -> Value {
         status["authentication"] = json!({
             "credentials": auth.credentials,
             "loaded": format_time(Some(auth.loaded_at)),
-            "failure": auth.failure,
         });
+    }
+    let failed_reloads = app.reloads.failed().into_iter();
+    let failed_reloads: Vec<Value> = failed_reloads
+        .map(|failed| json!({ "file": failed.name, "path": failed.path.display().to_string(), "failure": failed.failure }))
+        .collect();
+    if !failed_reloads.is_empty() {
+        status["failed_reloads"] = failed_reloads.into();
     }
     let damaged_keys = queue.damaged_keys();
     if damaged_keys > 0 {
@@ -247,6 +271,9 @@ fn node_status_blocking(app: &App) -> Value {
     }
     if let Some(halt) = halt {
         status["halted"] = halt.to_string().into();
+    }
+    if !store.encryption.keys.is_empty() {
+        status["encryption"] = encryption(&store.encryption);
     }
     if let Some(suspension) = store.suspension {
         status["retention_suspended"] = json!({
@@ -338,6 +365,7 @@ pub(crate) async fn calls() -> &'static str {
      GET  /api/v1/count, /api/v1/histogram, /api/v1/fields, /api/v1/context, /api/v1/labels, /api/v1/streams\n\
      GET  /api/v1/check, /api/v1/cluster, /api/v1/agents, /api/v1/history\n\
      POST /api/v1/forget?node=ID   remove a node that will not return\n\
+     POST /api/v1/erase?q=         remove records; GET /api/v1/erasures: how far that is\n\
      POST /api/v1/login, /api/v1/logout   of the page; GET /api/v1/session: who the client is\n\
      GET  /metrics, /-/healthy, /-/ready\n"
 }

@@ -115,6 +115,10 @@ impl ClickHouseSink {
                         Err(error) => result = Err(error),
                     }
                 }
+                // Its key may be named again.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    result = Err(ClickHouseError::Spool(error));
+                }
                 Err(error) => self.put_aside(&piece, &error),
             }
         }

@@ -1,4 +1,4 @@
-//! Pieces that wait for ClickHouse, as files: `<token>-<records>.rows`, compressed by zstd.
+//! Pieces that wait for ClickHouse, as files: `<token>-<records>.rows`, compressed by zstd, and encrypted if the node has keys.
 //!
 //! A piece is written before the store has its segment, and removed after ClickHouse has its rows. So a kill at any moment
 //! loses none; a piece that is sent again has the same token, and ClickHouse drops it.
@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use bucksaw_env::{Env, lock, read_file};
+use bucksaw_env::{Env, KeyId, lock, read_file};
 use bucksaw_record::{Id, Millis};
 
 use crate::pieces::SegmentPiece;
@@ -18,6 +18,9 @@ const ZSTD_LEVEL: i32 = 1;
 
 /// The longest file that is read, in bytes. A piece is at most one record longer than the bytes of an insert.
 const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// What an encrypted file begins with; zstd begins otherwise.
+const ENCRYPTED_MAGIC: [u8; 8] = *b"BSWROWSE";
 
 const EXTENSION: &str = ".rows";
 const DRAFT_EXTENSION: &str = ".tmp";
@@ -68,7 +71,11 @@ impl Spool {
         if lock(&self.files).contains_key(&name) {
             return Ok(());
         }
-        let bytes = zstd::bulk::compress(&piece.rows, ZSTD_LEVEL)?;
+        let mut bytes = zstd::bulk::compress(&piece.rows, ZSTD_LEVEL)?;
+        let cipher = self.env.fs.keys().and_then(|keys| keys.writer(&key_name(&name)));
+        if let Some(cipher) = cipher {
+            bytes = [&ENCRYPTED_MAGIC[..], &cipher.encrypt(&[], &[&bytes])?].concat();
+        }
         self.write(&name, &bytes)?;
         lock(&self.files).insert(name, bytes.len() as u64);
         Ok(())
@@ -96,10 +103,19 @@ impl Spool {
         lock(&self.files).keys().take(count).filter_map(|name| SpooledPiece::parse(name)).collect()
     }
 
-    /// The rows of a piece, compressed.
+    /// The rows of a piece, compressed. `PermissionDenied` if its encryption key is unknown: the piece is not damaged.
     pub(crate) fn read(&self, piece: &SpooledPiece) -> io::Result<Vec<u8>> {
         let bytes = read_file(&*self.env.fs, &self.dir.join(&piece.name), FILE_BYTES_MAX)?;
-        bytes.ok_or_else(|| io::ErrorKind::NotFound.into())
+        let bytes = bytes.ok_or(io::ErrorKind::NotFound)?;
+        let Some(encrypted) = bytes.strip_prefix(&ENCRYPTED_MAGIC) else { return Ok(bytes) };
+        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the piece does not decrypt");
+        let key = KeyId::of_part(encrypted).ok_or_else(damaged)?;
+        let cipher = self.env.fs.keys().and_then(|keys| keys.reader(key, &key_name(&piece.name)));
+        let cipher = cipher.ok_or_else(|| {
+            let problem = format!("{} is encrypted with key {key}, which is not among the encryption keys", piece.name);
+            io::Error::new(io::ErrorKind::PermissionDenied, problem)
+        })?;
+        cipher.decrypt(&[], encrypted.to_vec()).ok_or_else(damaged)
     }
 
     /// Removes a piece that ClickHouse has.
@@ -127,6 +143,11 @@ impl Spool {
     pub(crate) fn oldest(&self) -> Option<Millis> {
         lock(&self.files).keys().next().and_then(|name| SpooledPiece::parse(name)?.begun())
     }
+}
+
+/// What the key of a file follows from.
+fn key_name(name: &str) -> Vec<u8> {
+    [&ENCRYPTED_MAGIC[..], name.as_bytes()].concat()
 }
 
 impl SpooledPiece {

@@ -9,6 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::FileKeys;
+
 /// The space of a file system, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
@@ -124,6 +126,11 @@ pub trait Fs: Send + Sync + Debug {
 
     /// Locks the lock file `path` without waiting; `WouldBlock` if another process holds the lock.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>>;
+
+    /// The keys with which the content of its files is encrypted; `None` without any.
+    fn keys(&self) -> Option<Arc<dyn FileKeys>> {
+        None
+    }
 }
 
 /// An open file: one writer appends, any number of readers read at any offset. Every method may fail with the error of the
@@ -147,6 +154,11 @@ pub trait File: Send + Sync + Debug {
     /// Makes the bytes durable. After an error, bytes appended since the last success are not durable even if a later call
     /// succeeds: the kernel may have dropped the pages and marked them clean.
     fn sync(&self) -> io::Result<()>;
+
+    /// The keys of its file system: [`Fs::keys`].
+    fn keys(&self) -> Option<Arc<dyn FileKeys>> {
+        None
+    }
 
     /// Fills `buffer` from `offset`; `UnexpectedEof` if the file ends before.
     fn read_exact_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {

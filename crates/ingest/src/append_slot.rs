@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use bucksaw_env::lock;
+use bucksaw_env::{FileCipher, lock};
 use bucksaw_record::Labels;
 use bucksaw_segment::{FrameHeader, FrameKind, RowMeta, Rows};
 use tokio::sync::Notify;
@@ -59,6 +59,8 @@ pub(crate) struct ActiveSegment {
     pub(crate) end: u64,
     pub(crate) version: u32,
     stream_numbers: HashMap<Labels, u32>,
+    /// Encrypts the frames, if the node has keys.
+    cipher: Option<Arc<dyn FileCipher>>,
 }
 
 /// Records that are written but not synced. They stay in memory until the sync, because the kernel may drop their pages after
@@ -177,9 +179,9 @@ impl AppendSlot {
 }
 
 impl ActiveSegment {
-    pub(crate) fn new(segment: Arc<QueueSegment>, version: u32) -> Self {
+    pub(crate) fn new(segment: Arc<QueueSegment>, version: u32, cipher: Option<Arc<dyn FileCipher>>) -> Self {
         let end = segment.end();
-        Self { segment, end, version, stream_numbers: HashMap::new() }
+        Self { segment, end, version, stream_numbers: HashMap::new(), cipher }
     }
 
     /// Appends a frame and makes it readable. After an error the caller truncates or closes the file.
@@ -193,14 +195,25 @@ impl ActiveSegment {
         let known = self.stream_numbers.get(labels).copied();
         let number = known.unwrap_or(self.stream_numbers.len() as u32);
         let frame = FrameHeader { stream: number, ..frame };
-        let head = frame.encode(seed, body);
-        let declaration = if known.is_none() { stream_frame(number, labels, seed) } else { Vec::new() };
-        let parts = [&declaration[..], &head].into_iter().chain(body.iter().copied());
-        self.segment.file.append(&parts.filter(|part| !part.is_empty()).collect::<Vec<_>>())?;
+        let cipher = self.cipher.as_deref();
+        let declaration = if known.is_none() { stream_frame(number, labels, seed, cipher)? } else { Vec::new() };
+        let frame_len = match cipher {
+            None => {
+                let head = frame.encode(seed, body);
+                let parts = [&declaration[..], &head].into_iter().chain(body.iter().copied());
+                self.segment.file.append(&parts.filter(|part| !part.is_empty()).collect::<Vec<_>>())?;
+                frame.frame_len()
+            }
+            Some(cipher) => {
+                let encrypted = frame.encode_encrypted(seed, body, cipher)?;
+                self.segment.file.append(&[&declaration, &encrypted])?;
+                encrypted.len() as u64
+            }
+        };
         if known.is_none() {
             self.stream_numbers.insert(labels.clone(), number);
         }
-        self.end += declaration.len() as u64 + frame.frame_len();
+        self.end += declaration.len() as u64 + frame_len;
         let rows = frame_rows(&frame, body);
         self.segment.publish(self.end, &rows, frame.text_len() as usize, known.is_none().then_some(labels));
         Ok(frame)
@@ -217,10 +230,18 @@ fn frame_rows(frame: &FrameHeader, body: &[&[u8]]) -> Rows {
     row_meta.and_then(|meta| meta.into_rows(frame.first_id, frame.count, frame.accepted)).unwrap_or_default()
 }
 
-/// The frame that declares a stream and its number in a file.
-pub(crate) fn stream_frame(number: u32, labels: &Labels, seed: u32) -> Vec<u8> {
+/// The frame that declares a stream and its number in a file, encrypted if there is a cipher.
+pub(crate) fn stream_frame(
+    number: u32,
+    labels: &Labels,
+    seed: u32,
+    cipher: Option<&dyn FileCipher>,
+) -> std::io::Result<Vec<u8>> {
     let (header, body) = FrameHeader::stream(number, labels, bucksaw_record::Millis(0));
-    [&header.encode(seed, &[&body])[..], &body].concat()
+    match cipher {
+        None => Ok([&header.encode(seed, &[&body])[..], &body].concat()),
+        Some(cipher) => header.encode_encrypted(seed, &[&body], cipher),
+    }
 }
 
 /// The header of a record frame, without the stream number.

@@ -275,9 +275,11 @@ impl OutgoingSegment {
 /// A queue file of all intact frames, with the same id, so that their checksums are valid. Fails if one cannot be read, because
 /// the commit of the segment would remove it.
 fn rebuild_file(view: &SegmentView) -> io::Result<Vec<u8>> {
-    let mut file = queue::encode_header(FileHeader { id: view.id, version: view.version() }).to_vec();
+    let cipher = view.cipher();
+    let header = FileHeader { id: view.id, version: view.version() };
+    let mut file = queue::encode_header(header.with_encryption(cipher.is_some())).to_vec();
     for (number, labels) in (0..).zip(view.streams()) {
-        file.extend_from_slice(&stream_frame(number, labels, queue::checksum_seed(view.id)));
+        file.extend_from_slice(&stream_frame(number, labels, queue::checksum_seed(view.id), cipher.as_deref())?);
     }
     let mut frames = view.frames(0);
     for position in view.salvaged_frames().unwrap_or_default() {

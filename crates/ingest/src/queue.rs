@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bucksaw_env::{Env, LogLimits, lock, log_limited};
 use bucksaw_record::{Id, Millis};
-use bucksaw_segment::queue::{HEADER_LEN, Seal, encode_header, frames_version};
+use bucksaw_segment::queue::{HEADER_LEN, Seal, encode_header, frame_cipher, frames_version};
 use bucksaw_segment::{FileHeader, FrameHeader};
 use tokio::sync::Notify;
 
@@ -237,14 +237,16 @@ impl Queue {
         let id = slot.durability.segment_id(Millis(self.env.clock.unix_ms()), self.env.entropy.next_u64());
         let path = self.dir.join(format!("{id}.active"));
         let file = self.env.fs.create(&path)?;
-        if let Err(error) = file.append(&[&encode_header(FileHeader { id, version })]) {
+        let cipher = frame_cipher(&*file, id);
+        let header = FileHeader { id, version }.with_encryption(cipher.is_some());
+        if let Err(error) = file.append(&[&encode_header(header)]) {
             let _ = self.env.fs.remove(&path);
             return Err(error);
         }
         let segment = Arc::new(QueueSegment::new(id, file, path, self.env.clock.uptime()));
         lock(&self.segments).insert(id, Arc::clone(&segment));
         slot.state().active = Some(Arc::clone(&segment));
-        Ok(ActiveSegment::new(segment, version))
+        Ok(ActiveSegment::new(segment, version, cipher))
     }
 
     /// Seals the closed segments of a slot, makes them pending and renames them. Called without the writer: other threads append
@@ -298,7 +300,8 @@ impl Queue {
             }
             Seal::new(end, &contents.reach, &contents.streams)
         };
-        file.append(&[&seal.encode(segment.id())])?;
+        let cipher = frame_cipher(&**file, segment.id());
+        file.append(&[&seal.encode(segment.id(), cipher.as_deref())?])?;
         Ok(true)
     }
 

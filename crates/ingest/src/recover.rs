@@ -89,6 +89,11 @@ impl Queue {
         let mut found = match scan_segment(&of.file, path, of.id) {
             Ok(found) => found,
             Err(newer @ ReadError::Version { .. }) => return Err(OpenError::NewerVersion(newer)),
+            Err(error @ ReadError::MissingKey { .. }) if of.is_committed() => {
+                warn!(%error, "ignored a queue segment whose records stores have");
+                return Ok(());
+            }
+            Err(unreadable @ ReadError::MissingKey { .. }) => return Err(OpenError::MissingKey { unreadable }),
             Err(error) if of.is_committed() => {
                 warn!(%error, "removed an unreadable queue segment whose records stores have");
                 let _ = self.env.fs.remove(path);

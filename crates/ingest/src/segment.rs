@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use bucksaw_env::{File, lock};
+use bucksaw_env::{File, FileCipher, lock};
 use bucksaw_record::{Id, Labels, Millis};
-use bucksaw_segment::queue::{FramePosition, FrameReader, HEADER_LEN, SegmentScan, VERSION, read_header};
-use bucksaw_segment::{Damage, ReadError, RecordSummary, Rows};
+use bucksaw_segment::queue::{FramePosition, FrameReader, HEADER_LEN, SegmentScan, VERSION, frame_cipher, read_header};
+use bucksaw_segment::{Damage, FileHeader, ReadError, RecordSummary, Rows};
 
 use crate::append::IngestError;
 use crate::segment_file::SegmentFile;
@@ -245,7 +245,12 @@ impl SegmentView {
 
     /// The version of the file; the newest if its header is damaged.
     pub fn version(&self) -> u32 {
-        read_header(&*self.file, &self.path).map_or(VERSION, |header| header.version)
+        read_header(&*self.file, &self.path).map_or(VERSION, FileHeader::content_version)
+    }
+
+    /// Encrypts frames of the segment; `None` if the node has no keys.
+    pub(crate) fn cipher(&self) -> Option<Arc<dyn FileCipher>> {
+        frame_cipher(&*self.file, self.id)
     }
 
     /// Reports that a frame could not be read. The queue then scans the file for damage.

@@ -12,12 +12,12 @@ use bucksaw_store::{BlockSelector, Selection, StreamRetention};
 use crate::block::BlockUnit;
 use crate::engine::Engine;
 use crate::request::Request;
-use crate::stats::{QueryStats, TrashStats};
+use crate::stats::{QueryStats, TrashStats, UNREADABLE};
 use crate::unit::Unit;
 
-/// The request, with the retention of the store as of now. Every search has it before its [`units`].
+/// The request, with the retention and the erasures of the store as of now. Every search has them before its [`units`].
 pub(crate) fn with_retention(engine: &Engine, request: Request) -> Request {
-    Request { retention: Some(Arc::new(engine.store.retention())), ..request }
+    Request { retention: Some(Arc::new(engine.store.retention())), erasures: engine.store.erasures(), ..request }
 }
 
 /// The units that may contain records of the request. Adds the amounts read and skipped and the damaged files to
@@ -76,6 +76,10 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
     let damaged = queue.damaged_files().into_iter().filter(|file| file.low <= last && first <= file.high);
     stats.damaged.extend(damaged.map(|file| file.name));
     stats.damaged.extend(selection.damaged);
+    let keyless = selection.keyless.into_iter();
+    stats
+        .damaged
+        .extend(keyless.map(|file| format!("{}{UNREADABLE}its encryption key {} is not known", file.name, file.key)));
     stats.trashed.add(TrashStats { segments: selection.trashed_segments, records: selection.trashed_records });
     units
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bucksaw_record::LabelScope;
 
 /// The words by which an entry of [`QueryStats::damaged`] is a whole sentence about a database, and no file name.
-const UNREADABLE: &str = " cannot be read: ";
+pub(crate) const UNREADABLE: &str = " cannot be read: ";
 
 /// The name of all damaged files in answers to clients with a label scope.
 const UNNAMED_DAMAGE: &str = "a part of the records of this time";

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use bucksaw_env::KeyId;
+
 /// Damaged bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("damaged at byte {offset}: {what}")]
@@ -44,6 +46,14 @@ pub enum ReadError {
         /// The newest supported version.
         known: u32,
     },
+    /// The file is encrypted, and its key is unknown. It is not damaged.
+    #[error("{path} is encrypted with key {key}, which is not among the encryption keys", path = path.display())]
+    MissingKey {
+        /// The file.
+        path: PathBuf,
+        /// Its key.
+        key: KeyId,
+    },
 }
 
 impl ReadError {
@@ -74,6 +84,15 @@ pub enum OpenError {
     /// A file has a newer format version.
     #[error(transparent)]
     NewerVersion(ReadError),
+    /// Files are encrypted, and their keys are unknown.
+    #[error(
+        "{unreadable}: give its key with --encryption-key-file or --encryption-key-command; if the key is lost, move the file out of the \
+         data directory"
+    )]
+    MissingKey {
+        /// The first such file.
+        unreadable: ReadError,
+    },
     /// The index of the segments exceeds its memory.
     #[error("the index of the segments in {dir} takes {needed} bytes of memory, and may take {max}", dir = dir.display())]
     Memory {

@@ -8,6 +8,9 @@ use bucksaw_record::Id;
 
 use crate::ReadError;
 
+/// The bit of the version of a file whose parts are encrypted. Older programs refuse such a version.
+const ENCRYPTED_BIT: u32 = 0x100;
+
 /// Bytes of the header.
 pub(crate) const HEADER_LEN: usize = 32;
 
@@ -16,8 +19,27 @@ pub(crate) const HEADER_LEN: usize = 32;
 pub struct FileHeader {
     /// The id of the segment.
     pub id: Id,
-    /// The version of its format.
+    /// The version of its format, with a bit more if its parts are encrypted.
     pub version: u32,
+}
+
+impl FileHeader {
+    /// The version of its format.
+    pub fn content_version(self) -> u32 {
+        self.version & !ENCRYPTED_BIT
+    }
+
+    /// Whether its parts are encrypted.
+    pub fn is_encrypted(self) -> bool {
+        self.version & ENCRYPTED_BIT != 0
+    }
+
+    /// The header with the bit for encrypted parts as stated.
+    #[must_use]
+    pub fn with_encryption(self, is_encrypted: bool) -> Self {
+        let bit = if is_encrypted { ENCRYPTED_BIT } else { 0 };
+        Self { version: self.content_version() | bit, ..self }
+    }
 }
 
 /// A kind of file, and the newest version of its format that is known.
@@ -57,10 +79,11 @@ impl FileKind {
         if header_checksum(magic, version, id) != crc {
             return Err(ReadError::damaged(path, 12, "the checksum of the header is wrong"));
         }
-        if version > self.version {
+        let header = FileHeader { id, version };
+        if header.content_version() > self.version {
             return Err(ReadError::Version { path: path.to_owned(), found: version, known: self.version });
         }
-        Ok(FileHeader { id, version })
+        Ok(header)
     }
 }
 

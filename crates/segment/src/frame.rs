@@ -6,13 +6,19 @@
 //! The checksum is seeded with the id of the file (with 0 on the wire). So a log line that contains the bytes of a frame is not
 //! mistaken for a frame when a reader searches for the next intact frame behind damage.
 
+use std::io;
+
 use bucksaw_binary::ByteReader;
+use bucksaw_env::{ENCRYPTION_OVERHEAD, FileCipher};
 use bucksaw_record::{Id, Labels, Millis};
 use memchr::memchr_iter;
 
 use crate::{RowMeta, Rows};
 
 const RESERVED_LEN: usize = 6;
+
+/// The layout bit of a frame whose body is encrypted. Only files have such frames.
+const ENCRYPTED_BIT: u8 = 0x80;
 
 /// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +65,8 @@ pub enum FrameError {
     Body,
     /// The stream was not declared, or its declaration is damaged.
     Stream,
+    /// The body does not decrypt.
+    Encryption,
 }
 
 impl FrameError {
@@ -69,6 +77,7 @@ impl FrameError {
             Self::Checksum => "the checksum of the frame is wrong",
             Self::Body => "the body of the frame does not match its header",
             Self::Stream => "the labels of the frame's stream are missing",
+            Self::Encryption => "the body of the frame does not decrypt: it was changed",
         }
     }
 }
@@ -95,6 +104,19 @@ impl FrameHeader {
     /// Encodes the header, with the checksum over it and the parts of the body.
     pub fn encode(&self, seed: u32, body: &[&[u8]]) -> [u8; Self::LEN] {
         debug_assert_eq!(body.iter().map(|part| part.len()).sum::<usize>(), self.body_len as usize);
+        let mut bytes = self.encode_fields();
+        let mut crc = crc32c::crc32c_append(seed, bytes.get(8..).unwrap_or_default());
+        for part in body {
+            crc = crc32c::crc32c_append(crc, part);
+        }
+        if let Some(place) = bytes.get_mut(4..8) {
+            place.copy_from_slice(&crc.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The header without its checksum.
+    fn encode_fields(&self) -> [u8; Self::LEN] {
         let mut out = Vec::with_capacity(Self::LEN);
         out.extend_from_slice(&Self::MARKER);
         out.extend_from_slice(&[0; 4]);
@@ -112,14 +134,26 @@ impl FrameHeader {
         out.resize(Self::LEN, 0);
         let mut bytes = [0; Self::LEN];
         bytes.copy_from_slice(&out);
-        let mut crc = crc32c::crc32c_append(seed, bytes.get(8..).unwrap_or_default());
-        for part in body {
-            crc = crc32c::crc32c_append(crc, part);
-        }
-        if let Some(place) = bytes.get_mut(4..8) {
-            place.copy_from_slice(&crc.to_le_bytes());
-        }
         bytes
+    }
+
+    /// Encodes the whole frame with its body encrypted. The body is bound to the header.
+    ///
+    /// # Errors
+    /// Those of [`FileCipher::encrypt`].
+    pub fn encode_encrypted(&self, seed: u32, body: &[&[u8]], cipher: &dyn FileCipher) -> io::Result<Vec<u8>> {
+        let body_len = self.body_len + ENCRYPTION_OVERHEAD as u32;
+        let header = Self { body_len, layout_bits: self.layout_bits | ENCRYPTED_BIT, ..*self };
+        // The checksum, over the encrypted body, is not part of the context.
+        let mut frame = cipher.encrypt(Frame::context(&header.encode_fields()), body)?;
+        let head = header.encode(seed, &[&frame]);
+        frame.splice(0..0, head);
+        Ok(frame)
+    }
+
+    /// Whether the body is encrypted.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.layout_bits & ENCRYPTED_BIT != 0
     }
 
     /// Whether only the length field of a frame is damaged: the checksum is right with the length of `body`.
@@ -171,8 +205,9 @@ impl FrameHeader {
                 self.count > 0 && self.count <= self.text_len() && self.first_id.checked_add(self.count - 1).is_some()
             }
         };
+        let overhead = if self.is_encrypted() { ENCRYPTION_OVERHEAD } else { 0 };
         has_valid_count
-            && self.body_len as usize <= Self::BODY_BYTES_MAX
+            && self.body_len as usize <= Self::BODY_BYTES_MAX + overhead
             && self.row_meta_len <= self.body_len
             && self.accepted <= Millis::MAX
     }
@@ -212,6 +247,18 @@ impl<'a> Frame<'a> {
             return Err(FrameError::Checksum);
         }
         Ok(Self { header: parsed, body })
+    }
+
+    /// The frame with its body decrypted; `None` if that is too short.
+    pub(crate) fn with_decrypted(self, body: &[u8]) -> Option<Frame<'_>> {
+        let body_len = u32::try_from(body.len()).ok()?;
+        let header = FrameHeader { body_len, layout_bits: self.header.layout_bits & !ENCRYPTED_BIT, ..self.header };
+        header.is_valid().then_some(Frame { header, body })
+    }
+
+    /// What the encrypted body of the frame with this header is bound to.
+    pub(crate) fn context(header: &[u8; FrameHeader::LEN]) -> &[u8] {
+        header.get(8..).unwrap_or_default()
     }
 
     /// The row metadata as bytes.

@@ -14,6 +14,7 @@ mod attribute_column;
 mod block;
 mod chunk;
 mod codec;
+mod encryption;
 mod error;
 mod file_header;
 mod frame;

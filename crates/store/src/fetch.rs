@@ -9,6 +9,7 @@ use bucksaw_ingest::SegmentView;
 use bucksaw_ingest::lease::{ACK, AckRequest, FETCH, FetchReply, FetchRequest, FetchedSegment, QueueBacklogStatus};
 use bucksaw_record::Id;
 use bucksaw_rpc::{BodyRemainder, call_message, message_body, read_head};
+use bucksaw_segment::ReadError;
 use bucksaw_segment::queue::scan_segment;
 use tracing::debug;
 
@@ -92,7 +93,12 @@ async fn fetch_segment(
     let (id, text_bytes) = (segment.id, segment.text_bytes);
     let (file, path) = (Arc::clone(&temp.file), temp.path.clone());
     let scan = context.run_blocking(move || Ok(scan_segment(&file, &path, id).map(|found| (found, file, path))));
-    let Ok((found, file, path)) = scan.await? else { return Err(FetchError::Damaged(id)) };
+    let (found, file, path) = match scan.await? {
+        Ok(scanned) => scanned,
+        // The file is intact: the queue must not take it for damaged.
+        Err(error @ ReadError::MissingKey { .. }) => return Err(FetchError::Io(io::Error::other(error))),
+        Err(_) => return Err(FetchError::Damaged(id)),
+    };
     let has_id = bucksaw_segment::queue::read_header(&*file, &path).is_ok_and(|found| found.id == id);
     // A damaged file may contain less than its queue has counted, but never more.
     let is_intact = found.damage.is_empty() && found.tail_bytes == 0 && found.summary.text_bytes <= text_bytes;

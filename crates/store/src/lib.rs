@@ -12,11 +12,14 @@
 //! | `*.seg` | sealed, synced, immutable | merged into others and removed; `trash/` by retention; `damaged` |
 //! | `*.damaged` | quarantined: the footer cannot be read; answers over its time report it | nothing |
 //! | `*.proof` | a damage file, beside a damaged file or a segment with damaged blocks | removed after its file |
+//! | `*.seg` without its key | encrypted, and the key is not named: left as it is | opened once the key is named |
 //! | `trash/*` | past its retention | removed after a while; the oldest earlier when the disk is nearly full |
 //!
 //! [`Store`] is the interface for the crates above, and [`SegmentStore`] implements it. In a cluster, [`Puller`] fetches from
 //! the queues of all nodes and replicates each segment before it acknowledges, [`Replication`] accepts the replicas of other
 //! stores, and [`repair`] restores replicas that were lost.
+//!
+//! [`erasure`] removes records that must be forgotten, from answers at once and from files soon.
 //!
 //! Gathering and merging are throttled, block by block, while queries run ([`Foreground`]).
 //!
@@ -35,12 +38,14 @@ mod clock_guard;
 mod compact;
 mod config;
 mod disk_space;
+pub mod erasure;
 mod error;
 mod fetch;
 mod foreground;
 mod gather;
 mod gather_batch_size;
 mod index_memory;
+mod keyless;
 mod merge;
 mod metrics;
 mod name;
@@ -73,8 +78,9 @@ pub use config::Config;
 pub use error::StoreError;
 pub use fetch::QueueLocation;
 pub use foreground::{Foreground, ForegroundGuard};
+pub use keyless::{EncryptionStatus, KeyUsage, KeylessSegment};
 pub use metrics::Metrics;
-pub use peers::{NoPeers, Peer, PeerStore, PeerTimeouts, Peers};
+pub use peers::{NoPeers, Peer, PeerMember, PeerState, PeerStore, PeerTimeouts, Peers};
 pub use pull::Puller;
 pub use receive::PUT;
 pub use record_range::{RangeColumns, RangeError, RangeRead, RangeStream, RecordRange};

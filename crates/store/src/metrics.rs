@@ -24,6 +24,9 @@ metrics! {
         pub(crate) damaged: Gauge = "Damaged files, and segments with damaged blocks, that are not re-replicated";
         pub(crate) damaged_re_replicated: Gauge = "Damaged files, and segments with damaged blocks, whose records are all re-replicated on other stores";
         pub(crate) rebuilt: Gauge = "Segments with damage that was rebuilt, so that no record is missing";
+        pub(crate) keyless_segments: Gauge = "Encrypted segments whose key the node does not have: answers over their time are partial";
+        pub(crate) encrypted_bytes: Gauge = "Bytes of the files of encrypted segments";
+        pub(crate) rewrite_for_key_bytes: Gauge = "Bytes of the files of segments that are not encrypted with the key of new ones, and are rewritten in the background";
         pub(crate) gathered_bytes: Counter = "Bytes of record text taken from the queue";
         pub(crate) written_bytes: Counter = "Bytes of segment files written";
         pub(crate) gather_failed: Counter = "Gatherings that failed and are retried";

@@ -13,6 +13,8 @@
 //!
 //! * *Rewrite*: a full segment that was stored with the quick codec is rewritten alone, and one with streams that are past a
 //!   retention of their own. The newest comes first, because queries mostly read new records.
+//! * *Encryption*, if nothing else is due: a segment that is not encrypted with the current key is rewritten alone, the newest
+//!   first.
 
 use bucksaw_record::Id;
 
@@ -41,6 +43,8 @@ pub(crate) struct MergeCandidate {
     pub(crate) open_bytes: u64,
     /// Whether it is worth rewriting alone: to compress it better, or to remove streams that are past their retention.
     pub(crate) needs_rewrite: bool,
+    /// Whether it is to be encrypted with another key. This is no part of the backlog, as nobody waits for it.
+    pub(crate) has_old_key: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,7 +77,8 @@ pub(crate) fn plan(segments: &[MergeCandidate], limits: MergeLimits) -> MergePla
     let quick = segments.iter().filter(|segment| segment.needs_rewrite);
     let due_bytes = due_bytes.max(overlapping_bytes) + quick.clone().map(|segment| segment.text_bytes).sum::<u64>();
     let newest = quick.max_by_key(|segment| segment.high).map(|segment| vec![*segment]);
-    let chosen = overlapping.or(adjacent).or(newest).unwrap_or_default();
+    let old_key = segments.iter().filter(|segment| segment.has_old_key).max_by_key(|segment| segment.high);
+    let chosen = overlapping.or(adjacent).or(newest).or(old_key.map(|segment| vec![*segment])).unwrap_or_default();
     MergePlan { chosen: chosen.iter().map(|segment| segment.id).collect(), mergeable_bytes: due_bytes }
 }
 
@@ -161,7 +166,16 @@ mod tests {
         let at = |ms| Id::first_at(Millis(ms));
         let id = Id::new(Millis(1), Producer::new(number), 0);
         let (file_bytes, open_bytes) = (text_bytes / 10, text_bytes.min(1 << 20));
-        MergeCandidate { id, low: at(low), high: at(high), text_bytes, file_bytes, open_bytes, needs_rewrite: false }
+        MergeCandidate {
+            id,
+            low: at(low),
+            high: at(high),
+            text_bytes,
+            file_bytes,
+            open_bytes,
+            needs_rewrite: false,
+            has_old_key: false,
+        }
     }
 
     /// Adds `count` segments of `bytes` and merges as planned after each. Returns the number of segments and the write
@@ -284,5 +298,19 @@ mod tests {
         run.push(quick(4, TARGET));
         let first = plan(&run, TARGET, u64::MAX);
         assert_eq!((first.chosen.len(), first.mergeable_bytes), (4, TARGET / 5 * 4 + TARGET));
+    }
+
+    #[test]
+    fn rewriting_for_a_key_comes_last_and_is_no_backlog() {
+        let old = |number: u64, text_bytes| MergeCandidate {
+            has_old_key: true,
+            ..candidate(number, number * 10, number * 10 + 9, text_bytes)
+        };
+        let large = [old(0, TARGET), old(1, TARGET), candidate(2, 20, 29, TARGET)];
+        let all = plan(&large, TARGET, u64::MAX);
+        assert_eq!((all.chosen, all.mergeable_bytes), (vec![large[1].id], 0), "the newest");
+        let mut quick = large;
+        quick[0].needs_rewrite = true;
+        assert_eq!(plan(&quick, TARGET, u64::MAX).chosen, [large[0].id]);
     }
 }

@@ -13,10 +13,12 @@ use crate::backlog::CompactionBacklog;
 use crate::batch_sink::BatchSink;
 use crate::clock_guard::{ClockGuard, Suspension};
 use crate::config::Config;
+use crate::erasure::ErasureBook;
 use crate::error::StoreError;
 use crate::foreground::Foreground;
 use crate::gather_batch_size::GatherBatchSize;
 use crate::index_memory::StoreIndexMemory;
+use crate::keyless::KeylessSegment;
 use crate::metrics::Metrics;
 use crate::name;
 use crate::store::{Store, TrashedSegment};
@@ -39,6 +41,8 @@ pub struct SegmentStore {
     /// By lowest id. Replaced as a whole, so that a query works on one snapshot.
     pub(crate) segments: Mutex<Arc<Vec<Arc<StoredSegment>>>>,
     pub(crate) quarantined_files: Mutex<Vec<DamagedSegment>>,
+    /// Encrypted segments whose keys are unknown.
+    pub(crate) keyless: Mutex<Vec<KeylessSegment>>,
     pub(crate) receiving: Mutex<BTreeSet<Id>>,
     /// The time up to which retention by size has removed records.
     pub(crate) evicted_until: Mutex<Millis>,
@@ -53,6 +57,7 @@ pub struct SegmentStore {
     pub(crate) trashed: Mutex<Arc<Vec<TrashedSegment>>>,
     pub(crate) gather_batch_size: GatherBatchSize,
     pub(crate) log_limits: LogLimits,
+    pub(crate) erasures: Arc<ErasureBook>,
     pub(crate) sink: Option<Arc<dyn BatchSink>>,
 }
 
@@ -165,6 +170,7 @@ impl SegmentStore {
         set_gauge(&metrics.text_bytes, status.text_bytes);
         set_gauge(&metrics.index_bytes, status.index_bytes);
         set_gauge(&metrics.rebuilt, status.rebuilt_segments as u64);
+        self.update_encryption_metrics(&status.encryption);
         let damage = status.quarantined_files.iter().chain(&status.damaged_segments);
         let (re_replicated, damaged): (Vec<_>, Vec<_>) = damage.partition(|damage| damage.is_re_replicated());
         set_gauge(&metrics.damaged, damaged.len() as u64);

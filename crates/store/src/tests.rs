@@ -15,6 +15,8 @@ use prometheus_client::registry::Registry;
 use super::*;
 
 mod disk;
+mod encryption;
+mod erasures;
 mod index_memory;
 mod offline_repair;
 mod repair;
@@ -37,6 +39,9 @@ struct StoreTestMachine {
 }
 
 const NODE: Id = Id::from_bits(1);
+
+/// Wraps a file system, given a source of random numbers.
+type WrapFs<'a> = dyn Fn(Arc<dyn bucksaw_env::Fs>, Arc<dyn bucksaw_env::Entropy>) -> Arc<dyn bucksaw_env::Fs> + 'a;
 
 /// The queue of another node, at the end of [`LeaseNetwork`].
 #[derive(Debug)]
@@ -101,14 +106,21 @@ impl StoreTestMachine {
     }
 
     fn try_start(fs: sim::Fs, config: Config) -> Option<Self> {
+        Self::open(fs, &|fs, _| fs, config).ok()
+    }
+
+    /// A node on `fs` as `wrap` wraps it.
+    fn open(fs: sim::Fs, wrap: &WrapFs<'_>, config: Config) -> Result<Self, bucksaw_segment::OpenError> {
         let clock = Arc::new(sim::Clock::at_unix_ms(1_700_000_000_000));
         let entropy = Arc::new(sim::Entropy::seeded(fs.sync_count() ^ 0x5eed));
-        let env = Env { fs: Arc::new(fs.clone()), clock: Arc::clone(&clock) as _, entropy };
+        let entropy: Arc<dyn bucksaw_env::Entropy> = entropy;
+        let wrapped = wrap(Arc::new(fs.clone()), Arc::clone(&entropy));
+        let env = Env { fs: wrapped, clock: Arc::clone(&clock) as _, entropy };
         let mut registry = Registry::default();
         let queue_config = ingest::Config { segment_bytes_max: 700, ..ingest::Config::default() };
         let metrics = ingest::Metrics::new(&mut registry);
-        let (queue, _) = Queue::open(env.clone(), Path::new("/d/queue"), queue_config, metrics).ok()?;
-        let store = SegmentStore::open(env, Path::new("/d/store"), config, Metrics::new(&mut registry)).ok()?;
+        let (queue, _) = Queue::open(env.clone(), Path::new("/d/queue"), queue_config, metrics)?;
+        let store = SegmentStore::open(env, Path::new("/d/store"), config, Metrics::new(&mut registry))?;
         store.reconcile(&queue);
         let (queue, store) = (Arc::new(queue), Arc::new(store));
         let tasks = Arc::new(sim::InlineTasks::new(Arc::clone(&clock)));
@@ -126,7 +138,7 @@ impl StoreTestMachine {
         };
         let puller = Puller::new(context.clone(), Some(Arc::clone(&queue)));
         let (acknowledged, sent) = (Arc::default(), BTreeMap::new());
-        Some(Self { fs, clock, tasks, queue, store, context, puller, sequence: 0, acknowledged, sent })
+        Ok(Self { fs, clock, tasks, queue, store, context, puller, sequence: 0, acknowledged, sent })
     }
 
     /// The same node, but its store fetches from its queue by calls, as from that of another node.

@@ -4,7 +4,7 @@
  */
 import { bytes, count, plural } from "../lib/numbers.ts";
 import { duration } from "../lib/times.ts";
-import type { ClusterFacts, KafkaFacts, NodeFacts } from "../state/cluster.ts";
+import type { ClusterFacts, EncryptionFacts, KafkaFacts, NodeFacts } from "../state/cluster.ts";
 import { repairBlocker, underReplication } from "./replication.ts";
 
 /** Age of the oldest pending records above which the stores do not keep up with a queue. */
@@ -94,6 +94,10 @@ export function problems(node: NodeFacts, when: (time: string) => string = (time
   }
   const unread = node.kafka === undefined ? undefined : kafkaProblem(node.kafka, when);
   if (unread !== undefined) found.push(unread);
+  for (const { file, path, failure } of node.failed_reloads ?? []) {
+    found.push(`It cannot use the changed ${file} ${path}, and keeps its previous content: ${failure}.`);
+  }
+  if (node.encryption !== undefined) found.push(...encryptionProblems(node.encryption));
   if ((node.damaged_keys ?? 0) > 0) {
     found.push(
       `It could not read ${plural(node.damaged_keys ?? 0, "idempotency key")}: a retry of such a batch may be stored as new records.`,
@@ -105,6 +109,22 @@ export function problems(node: NodeFacts, when: (time: string) => string = (time
   }
   const blocker = repairBlocker(node);
   if (blocker !== undefined) found.push(blocker);
+  return found;
+}
+
+/** Segments that cannot be read for want of a key, or not after a restart. */
+function encryptionProblems(encryption: EncryptionFacts): string[] {
+  const keyless = encryption.segments_without_key.length;
+  const end = keyless === 0 ? ", or they cannot be read after a restart" : "";
+  const unnamed = encryption.keys.filter((usage) => !usage.named && usage.segments > 0);
+  const found = unnamed.map(
+    (usage) =>
+      `It has ${plural(usage.segments, "segment")} encrypted with key ${usage.key ?? ""}, which is not among its keys: ` +
+      `add it to them again${end}.`,
+  );
+  if (keyless > 0) {
+    found.push(`It cannot read ${plural(keyless, "segment")} for want of a key: answers over their time are partial.`);
+  }
   return found;
 }
 

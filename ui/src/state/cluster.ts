@@ -60,6 +60,10 @@ export interface NodeFacts {
   kafka?: KafkaFacts;
   /** Names of the listeners that other machines can reach and that do not authenticate clients, or do not encrypt their tokens. */
   insecure_listeners?: string[];
+  /** Changed files that cannot be used, so that their previous content is in use. */
+  failed_reloads?: { file: string; path: string; failure: string }[];
+  /** Under which encryption keys its segments are; absent if nothing is encrypted. */
+  encryption?: EncryptionFacts;
   /** Idempotency keys that could not be read. */
   damaged_keys?: number;
   segments_with_damaged_blocks?: number;
@@ -67,6 +71,14 @@ export interface NodeFacts {
   segments_re_replicated?: string[];
   /** Repair status of a store. Missing with a replication factor of 1. */
   repair?: RepairFacts;
+}
+
+/** The encryption of a node's segments. */
+export interface EncryptionFacts {
+  /** `key` is null for segments that are not encrypted; `named` is false for a key that the node is not given. */
+  keys: { key: string | null; segments: number; bytes: number; writing: boolean; named: boolean }[];
+  /** Names of segments that cannot be read for want of their key. */
+  segments_without_key: string[];
 }
 
 /** The Kafka source of a node. */

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bucksaw_env::File;
 use bucksaw_record::{Id, Labels};
 
+use crate::encryption::{DecryptError, Decryptor};
 use crate::{Chunk, Frame, FrameError, FrameHeader, FrameKind, ReadError, RowMeta, Rows, StreamSlice};
 
 /// Bytes that one read takes while frames are small.
@@ -24,6 +25,9 @@ pub struct FrameReader {
     window_at: u64,
     /// By number; `None` if the stream frame is damaged.
     streams: Vec<Option<Labels>>,
+    decryptor: Decryptor,
+    /// The body of the last frame, if that is encrypted.
+    decrypted: Option<Vec<u8>>,
 }
 
 impl FrameReader {
@@ -31,7 +35,8 @@ impl FrameReader {
     /// before `from`.
     pub fn new(file: Arc<dyn File>, path: PathBuf, id: Id, from: u64, to: u64, streams: Vec<Labels>) -> Self {
         let (window, streams) = (Vec::new(), streams.into_iter().map(Some).collect());
-        Self { file, path, seed: super::checksum_seed(id), offset: from, end: to, window, window_at: from, streams }
+        let (seed, decryptor) = (super::checksum_seed(id), Decryptor::new(&*file, &super::KIND, id));
+        Self { file, path, seed, offset: from, end: to, window, window_at: from, streams, decryptor, decrypted: None }
     }
 
     /// The offset of the next frame.
@@ -63,10 +68,10 @@ impl FrameReader {
         self.offset = at;
     }
 
-    /// The next frame, its checksum verified. A stream frame declares its stream.
+    /// The next frame, its checksum verified and its body decrypted. A stream frame declares its stream.
     ///
     /// # Errors
-    /// [`ReadError`] if the frame is torn or damaged; the offset is unchanged.
+    /// [`ReadError`] if the frame is torn or damaged, or its key is unknown; the offset is unchanged.
     pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, ReadError> {
         let Some(header) = self.peek_header()? else { return Ok(None) };
         let at = self.offset;
@@ -77,7 +82,17 @@ impl FrameReader {
         let Some((head, body)) = bytes.split_first_chunk::<{ FrameHeader::LEN }>() else {
             return Err(damaged(&self.path, FrameError::Header));
         };
-        let frame = Frame::open(seed, head, body).map_err(|error| damaged(&self.path, error))?;
+        let mut frame = Frame::open(seed, head, body).map_err(|error| damaged(&self.path, error))?;
+        self.decrypted = None;
+        if header.is_encrypted() {
+            let decrypted = self.decryptor.decrypt(Frame::context(head), body.to_vec());
+            let decrypted = decrypted.map_err(|error| match error {
+                DecryptError::NoKey(key) => ReadError::MissingKey { path: self.path.clone(), key },
+                DecryptError::Changed => damaged(&self.path, FrameError::Encryption),
+            })?;
+            let body = self.decrypted.insert(decrypted);
+            frame = frame.with_decrypted(body).ok_or_else(|| damaged(&self.path, FrameError::Body))?;
+        }
         if header.kind == FrameKind::Stream {
             let labels = frame.labels().map_err(|error| damaged(&self.path, error))?;
             // Each stream frame is longer than a header, which bounds the numbers that a writer can have given.
@@ -103,7 +118,7 @@ impl FrameReader {
     pub fn next_chunk(&mut self) -> Result<Option<Chunk<'_>>, ReadError> {
         let Some((stream, rows, range)) = self.next_records()? else { return Ok(None) };
         let Some(Some(labels)) = self.streams.get(stream) else { return Ok(None) };
-        let text = self.window.get(range).unwrap_or_default();
+        let text = self.decrypted.as_ref().unwrap_or(&self.window).get(range).unwrap_or_default();
         Ok(Some(Chunk { labels, rows: Arc::new(rows), text }))
     }
 
@@ -114,7 +129,9 @@ impl FrameReader {
     pub fn take_chunk(&mut self) -> Result<Option<(Vec<u8>, StreamSlice)>, ReadError> {
         let Some((stream, rows, mut range)) = self.next_records()? else { return Ok(None) };
         let Some(Some(labels)) = self.streams.get(stream) else { return Ok(None) };
-        let text = if range.len() * 2 >= self.window.capacity() {
+        let text = if let Some(decrypted) = self.decrypted.take() {
+            decrypted
+        } else if range.len() * 2 >= self.window.capacity() {
             std::mem::take(&mut self.window)
         } else {
             let copy = self.window.get(range).unwrap_or_default().to_vec();
@@ -124,7 +141,8 @@ impl FrameReader {
         Ok(Some((text, StreamSlice { labels: labels.clone(), rows: Arc::new(rows), range })))
     }
 
-    /// The stream of the next records, which is declared, their rows, and the place of their text in the window.
+    /// The stream of the next records, which is declared, their rows, and the place of their text: in the decrypted body if there
+    /// is one, else in the window.
     fn next_records(&mut self) -> Result<Option<(usize, Rows, Range<usize>)>, ReadError> {
         loop {
             let at = self.offset;
@@ -139,18 +157,27 @@ impl FrameReader {
                 return Err(ReadError::damaged(&self.path, at, FrameError::Stream.text()));
             }
             let text_at = at + FrameHeader::LEN as u64 + u64::from(header.row_meta_len);
-            let start = text_at.saturating_sub(self.window_at) as usize;
+            let start = match &self.decrypted {
+                Some(_) => header.row_meta_len as usize,
+                None => text_at.saturating_sub(self.window_at) as usize,
+            };
             return Ok(Some((stream, rows, start..start + header.text_len() as usize)));
         }
     }
 
-    /// The lowest and the highest id of the next frame's records, whose header is `header`. Its text is not read, and no
-    /// checksum is verified. `None` if its times are damaged.
+    /// The lowest and the highest id of the next frame's records, whose header is `header`. Unless it is encrypted, its text is not
+    /// read, and no checksum is verified. `None` if its times are damaged.
     ///
     /// # Errors
     /// [`ReadError`] if the file cannot be read.
     pub(super) fn peek_id_range(&mut self, header: &FrameHeader) -> Result<Option<(Id, Id)>, ReadError> {
         let meta_len = header.row_meta_len as usize;
+        if header.is_encrypted() && meta_len > 0 {
+            let at = self.offset;
+            let rows = self.next_frame()?.and_then(|frame| frame.rows().ok());
+            self.offset = at;
+            return Ok(rows.and_then(|rows| rows.id_range()));
+        }
         self.fill_with(FrameHeader::LEN + meta_len, FrameHeader::LEN + meta_len)?;
         let meta_at = self.offset + FrameHeader::LEN as u64;
         let meta = bytes_at(&self.window, self.window_at, meta_at, meta_len).unwrap_or_default();

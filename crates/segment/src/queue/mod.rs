@@ -13,8 +13,9 @@ mod seal;
 mod segment_scan;
 
 use std::path::Path;
+use std::sync::Arc;
 
-use bucksaw_env::File;
+use bucksaw_env::{File, FileCipher};
 use bucksaw_record::Id;
 
 use crate::file_header::{self, FileHeader, FileKind};
@@ -46,6 +47,11 @@ pub fn encode_header(header: FileHeader) -> [u8; HEADER_LEN] {
 /// The seed of the checksums of a file's frames.
 pub fn checksum_seed(id: Id) -> u32 {
     file_header::checksum_seed(id)
+}
+
+/// Encrypts the frames of a new file; `None` if its file system has no keys.
+pub fn frame_cipher(file: &dyn File, id: Id) -> Option<Arc<dyn FileCipher>> {
+    crate::encryption::writing_cipher(file, &KIND, id)
 }
 
 /// Reads the header of a queue segment.

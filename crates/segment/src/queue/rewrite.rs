@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use bucksaw_env::File;
+use bucksaw_env::{File, FileCipher};
 use bucksaw_record::{Id, Labels};
 
-use super::{FrameReader, HEADER_LEN, Seal, SegmentScan, VERSION, checksum_seed, encode_header, read_header};
+use super::{
+    FrameReader, HEADER_LEN, Seal, SegmentScan, VERSION, checksum_seed, encode_header, frame_cipher, read_header,
+};
 use crate::{FileHeader, FrameHeader, ReadError};
 
 /// Bytes per write.
@@ -26,9 +28,11 @@ pub fn rewrite(
     new: Id,
 ) -> Result<(), ReadError> {
     let mut frames = FrameReader::new(Arc::clone(from), path.to_owned(), id, HEADER_LEN as u64, scan.end, Vec::new());
-    let mut out = SegmentOutput { to, path, seed: checksum_seed(new), offset: 0, bytes: Vec::new() };
+    let cipher = frame_cipher(to, new);
+    let mut out = SegmentOutput { to, path, seed: checksum_seed(new), cipher, offset: 0, bytes: Vec::new() };
     let version = read_header(&**from, path).map_or(VERSION, |header| header.version);
-    out.write(&[&encode_header(FileHeader { id: new, version })])?;
+    let header = FileHeader { id: new, version }.with_encryption(out.cipher.is_some());
+    out.write(&[&encode_header(header)])?;
     // Each stream is declared before its first frame, under a new number.
     let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
     let mut streams: Vec<Labels> = Vec::new();
@@ -51,7 +55,8 @@ pub fn rewrite(
         out.write_frame(&FrameHeader { stream, ..frame.header }, &[frame.row_meta(), frame.text()])?;
     }
     let seal = Seal::new(out.offset, &scan.summary, &streams);
-    out.write(&[&seal.encode(new)])?;
+    let seal = seal.encode(new, out.cipher.as_deref()).map_err(ReadError::io(path))?;
+    out.write(&[&seal])?;
     out.flush()?;
     to.sync().map_err(ReadError::io(path))
 }
@@ -60,6 +65,7 @@ struct SegmentOutput<'a> {
     to: &'a dyn File,
     path: &'a Path,
     seed: u32,
+    cipher: Option<Arc<dyn FileCipher>>,
     offset: u64,
     bytes: Vec<u8>,
 }
@@ -71,6 +77,10 @@ impl SegmentOutput<'_> {
     }
 
     fn write_frame(&mut self, header: &FrameHeader, body: &[&[u8]]) -> Result<(), ReadError> {
+        if let Some(cipher) = &self.cipher {
+            let frame = header.encode_encrypted(self.seed, body, &**cipher).map_err(ReadError::io(self.path))?;
+            return self.write(&[&frame]);
+        }
         self.write(&[&header.encode(self.seed, body)])?;
         self.write(body)
     }
@@ -140,7 +150,7 @@ mod tests {
         }
         let file = create(&out);
         let found = scan_segment(&file, Path::new("q"), ID).unwrap();
-        out.extend(Seal::new(found.end, &found.summary, &found.streams).encode(ID));
+        out.extend(Seal::new(found.end, &found.summary, &found.streams).encode(ID, None).unwrap());
         out
     }
 

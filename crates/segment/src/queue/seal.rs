@@ -3,19 +3,26 @@
 //! Frames have checksums of their own. Only the seal shows that a frame is missing at the end of the file, and it repeats the
 //! labels of all streams, which otherwise only their stream frames contain. Format: `docs/format.md`, "Seal".
 
+use std::io;
 use std::path::Path;
 
 use bucksaw_binary::ByteReader;
-use bucksaw_env::File;
+use bucksaw_env::{ENCRYPTION_OVERHEAD, File, FileCipher};
 use bucksaw_record::{Id, Labels};
 
+use crate::encryption::{DecryptError, Decryptor};
 use crate::{ReadError, RecordSummary};
 
 const MARKER: [u8; 4] = *b"BSWS";
+/// The marker of a seal whose labels are encrypted.
+const ENCRYPTED_MARKER: [u8; 4] = *b"BSWE";
 const MAGIC: [u8; 8] = *b"BSWQSEAL";
 
 /// Bytes without the labels.
 const FIXED_LEN: usize = 84;
+
+/// The end of the fields before the labels, behind the checksum.
+const CONTEXT_END: usize = FIXED_LEN - TAIL_LEN - 8;
 
 /// Bytes after the labels.
 const TAIL_LEN: usize = 12;
@@ -47,8 +54,11 @@ impl Seal {
         Self { offset, records, text_bytes, low, high, streams: streams.to_vec() }
     }
 
-    /// Encodes the seal of segment `id`.
-    pub fn encode(&self, id: Id) -> Vec<u8> {
+    /// Encodes the seal of segment `id`, with its labels encrypted if there is a cipher.
+    ///
+    /// # Errors
+    /// Those of [`FileCipher::encrypt`].
+    pub fn encode(&self, id: Id, cipher: Option<&dyn FileCipher>) -> io::Result<Vec<u8>> {
         let mut labels = Vec::new();
         let mut streams = self.streams.len() as u32;
         for stream in &self.streams {
@@ -57,32 +67,34 @@ impl Seal {
             labels.extend_from_slice(&(one.len() as u32).to_le_bytes());
             labels.extend_from_slice(&one);
         }
-        if labels.len() > Self::LEN_MAX - FIXED_LEN {
+        if labels.len() > Self::LEN_MAX - FIXED_LEN - ENCRYPTION_OVERHEAD {
             labels.clear();
             streams = 0;
         }
-        let length = ((FIXED_LEN + labels.len()) as u32).to_le_bytes();
-        let rest = [
-            &length[..],
-            &self.offset.to_le_bytes(),
+        let fields = [
+            &self.offset.to_le_bytes()[..],
             &self.records.to_le_bytes(),
             &self.text_bytes.to_le_bytes(),
             &self.low.bits().to_le_bytes(),
             &self.high.bits().to_le_bytes(),
             &streams.to_le_bytes(),
-            &labels,
-            &length,
-            &MAGIC,
         ]
         .concat();
+        let mut marker = MARKER;
+        if let Some(cipher) = cipher {
+            labels = cipher.encrypt(&fields, &[&labels])?;
+            marker = ENCRYPTED_MARKER;
+        }
+        let length = ((FIXED_LEN + labels.len()) as u32).to_le_bytes();
+        let rest = [&length[..], &fields, &labels, &length, &MAGIC].concat();
         let crc = crc32c::crc32c_append(super::checksum_seed(id), &rest);
-        [&MARKER[..], &crc.to_le_bytes(), &rest].concat()
+        Ok([&marker[..], &crc.to_le_bytes(), &rest].concat())
     }
 
     /// Reads the seal at the end of a file of `size` bytes; `None` if it is missing or damaged.
     ///
     /// # Errors
-    /// [`ReadError`] if the file cannot be read.
+    /// [`ReadError`] if the file cannot be read, or its key is unknown.
     pub fn find(file: &dyn File, path: &Path, id: Id, size: u64) -> Result<Option<Self>, ReadError> {
         let Some(tail_at) = size.checked_sub(TAIL_LEN as u64) else { return Ok(None) };
         let tail = file.read_bytes(tail_at, TAIL_LEN).map_err(ReadError::io(path))?;
@@ -93,14 +105,42 @@ impl Seal {
             return Ok(None);
         };
         let bytes = file.read_bytes(at, length as usize).map_err(ReadError::io(path))?;
-        Ok(Self::decode(&bytes, id).filter(|seal| seal.offset == at))
+        match Self::decode(&bytes, id, &Decryptor::new(file, &super::KIND, id)) {
+            Ok(seal) => Ok(Some(seal).filter(|seal| seal.offset == at)),
+            Err(DecryptError::NoKey(key)) => Err(ReadError::MissingKey { path: path.to_owned(), key }),
+            Err(DecryptError::Changed) => Ok(None),
+        }
     }
 
-    /// Decodes a seal; `None` if the bytes are not an intact seal of segment `id`.
-    pub fn decode(bytes: &[u8], id: Id) -> Option<Self> {
+    /// Decodes a seal. Bytes that are not an intact seal of segment `id` count as changed.
+    pub(crate) fn decode(bytes: &[u8], id: Id, decryptor: &Decryptor) -> Result<Self, DecryptError> {
+        let SealFields { mut seal, streams, labels, context } =
+            SealFields::decode(bytes, id).ok_or(DecryptError::Changed)?;
+        let decrypted = context.map(|context| decryptor.decrypt(context, labels.to_vec())).transpose()?;
+        let labels = decrypted.as_deref().unwrap_or(labels);
+        seal.streams = decode_labels(labels, streams).ok_or(DecryptError::Changed)?;
+        Ok(seal)
+    }
+}
+
+/// The fields of an intact seal.
+struct SealFields<'a> {
+    /// Without its streams.
+    seal: Seal,
+    /// Their number.
+    streams: u32,
+    /// Their labels.
+    labels: &'a [u8],
+    /// What the labels are bound to, if they are encrypted.
+    context: Option<&'a [u8]>,
+}
+
+impl<'a> SealFields<'a> {
+    fn decode(bytes: &'a [u8], id: Id) -> Option<Self> {
         let (head, rest) = bytes.split_first_chunk::<8>()?;
         let crc = crc32c::crc32c_append(super::checksum_seed(id), rest);
-        if head.get(..4)? != MARKER || head.get(4..)? != crc.to_le_bytes() {
+        let is_encrypted = head.get(..4)? == ENCRYPTED_MARKER;
+        if !is_encrypted && head.get(..4)? != MARKER || head.get(4..)? != crc.to_le_bytes() {
             return None;
         }
         let mut reader = ByteReader(rest.get(..rest.len().checked_sub(TAIL_LEN)?)?);
@@ -109,13 +149,21 @@ impl Seal {
         }
         let (offset, records, text_bytes) = (reader.u64()?, reader.u64()?, reader.u64()?);
         let (low, high) = (Id::from_bits(reader.u128()?), Id::from_bits(reader.u128()?));
-        let mut streams = Vec::new();
-        for _ in 0..reader.u32()? {
-            let length = reader.u32()? as usize;
-            streams.push(Labels::decode(reader.bytes(length)?).ok()?);
-        }
-        reader.is_empty().then_some(Self { offset, records, text_bytes, low, high, streams })
+        let streams = reader.u32()?;
+        let seal = Seal { offset, records, text_bytes, low, high, streams: Vec::new() };
+        let context = if is_encrypted { Some(rest.get(4..CONTEXT_END)?) } else { None };
+        Some(Self { seal, streams, labels: reader.0, context })
     }
+}
+
+fn decode_labels(bytes: &[u8], streams: u32) -> Option<Vec<Labels>> {
+    let mut reader = ByteReader(bytes);
+    let mut labels = Vec::new();
+    for _ in 0..streams {
+        let length = reader.u32()? as usize;
+        labels.push(Labels::decode(reader.bytes(length)?).ok()?);
+    }
+    reader.is_empty().then_some(labels)
 }
 
 #[cfg(test)]
@@ -136,6 +184,10 @@ mod tests {
         Seal { offset: 40, records: 7, text_bytes: 300, low: id(5), high: id(9), streams }
     }
 
+    fn encoded() -> Vec<u8> {
+        seal().encode(ID, None).unwrap()
+    }
+
     fn file(bytes: &[u8]) -> Arc<dyn File> {
         let file = sim::Fs::new().create(Path::new("q")).unwrap();
         file.append(&[bytes]).unwrap();
@@ -148,12 +200,16 @@ mod tests {
 
     #[test]
     fn a_seal_is_found_at_the_end_of_its_file() {
-        let bytes = [vec![7; 40], seal().encode(ID)].concat();
+        let bytes = [vec![7; 40], encoded()].concat();
         assert_eq!(find(&bytes), Some(seal()));
-        assert_eq!(seal().encode(ID).len(), FIXED_LEN + 2 * 4 + labels_bytes());
+        assert_eq!(encoded().len(), FIXED_LEN + 2 * 4 + labels_bytes());
         assert_eq!(find(&bytes[1..]), None, "its offset is wrong");
         assert_eq!(find(&[bytes, vec![0]].concat()), None);
-        assert_eq!(find(&[vec![7; 40], seal().encode(Id::MIN)].concat()), None, "the seal of another segment");
+        assert_eq!(
+            find(&[vec![7; 40], seal().encode(Id::MIN, None).unwrap()].concat()),
+            None,
+            "the seal of another segment"
+        );
     }
 
     fn labels_bytes() -> usize {
@@ -170,7 +226,7 @@ mod tests {
 
     #[test]
     fn flipped_bits_and_cuts_are_detected() {
-        let bytes = [vec![7; 40], seal().encode(ID)].concat();
+        let bytes = [vec![7; 40], encoded()].concat();
         for bit in 40 * 8..bytes.len() * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
@@ -183,12 +239,12 @@ mod tests {
         #[test]
         fn any_bytes_decode_or_fail(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut bytes = bytes;
-            let _ = Seal::decode(&bytes, ID);
+            let _ = SealFields::decode(&bytes, ID).map(|found| decode_labels(found.labels, found.streams));
             let crc = bytes.get(8..).map(|rest| crc32c::crc32c_append(super::super::checksum_seed(ID), rest));
             if let (Some(crc), Some(head)) = (crc, bytes.get_mut(..8)) {
                 head[..4].copy_from_slice(&MARKER);
                 head[4..].copy_from_slice(&crc.to_le_bytes());
-                let _ = Seal::decode(&bytes, ID);
+                let _ = SealFields::decode(&bytes, ID).map(|found| decode_labels(found.labels, found.streams));
             }
         }
     }

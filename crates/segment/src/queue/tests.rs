@@ -99,7 +99,7 @@ fn a_scan_finds_every_whole_frame() {
 fn sealed(parts: &[Vec<u8>]) -> Vec<u8> {
     let parts = [vec![encode_header(HEADER).to_vec()], parts.to_vec()].concat().concat();
     let found = scan_segment(&raw(&parts), Path::new("q"), ID).unwrap();
-    let seal = Seal::new(parts.len() as u64, &found.summary, &found.streams).encode(ID);
+    let seal = Seal::new(parts.len() as u64, &found.summary, &found.streams).encode(ID, None).unwrap();
     [parts, seal].concat()
 }
 
@@ -155,7 +155,7 @@ fn a_seal_with_more_records_than_the_file_is_damage() {
     let bytes = sealed(&[stream(0), records(0, b"a\nb\n")]);
     let at = Seal::find(&*raw(&bytes), Path::new("q"), ID, bytes.len() as u64).unwrap().unwrap();
     let more = Seal { records: at.records + 3, ..at.clone() };
-    let bytes = [&bytes[..at.offset as usize], &more.encode(ID)].concat();
+    let bytes = [&bytes[..at.offset as usize], &more.encode(ID, None).unwrap()].concat();
     let found = scan_segment(&raw(&bytes), Path::new("q"), ID).unwrap();
     assert_eq!((found.damage.len(), found.missing_records(), found.summary.records), (1, Some(3), 2), "{found:?}");
 }

@@ -12,6 +12,7 @@ use bucksaw_record::Id;
 use super::footer::{Footer, FooterLocation};
 use super::{HEADER_LEN, VERSION};
 use crate::ReadError;
+use crate::encryption::Decryptor;
 use crate::file_header::FileHeader;
 
 const MAGIC: [u8; 8] = *b"BSWFOOT2";
@@ -54,11 +55,13 @@ pub(super) fn find_backup(
     file: &dyn File,
     path: &Path,
     file_bytes: u64,
-) -> Result<Option<(FileHeader, Footer)>, ReadError> {
-    search(file, path, file_bytes, |BackupTrailer { location, header }| match location.read_footer(file, path) {
-        Ok(footer) => Ok(Some((*header, footer))),
-        Err(ReadError::Damaged { .. }) => Ok(None),
-        Err(error) => Err(error),
+) -> Result<Option<(FileHeader, (Footer, Option<Decryptor>))>, ReadError> {
+    search(file, path, file_bytes, |BackupTrailer { location, header }| {
+        match location.read_footer(file, path, *header) {
+            Ok(footer) => Ok(Some((*header, footer))),
+            Err(ReadError::Damaged { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     })
 }
 
@@ -113,7 +116,8 @@ impl BackupTrailer {
         let mut reader = ByteReader(fields);
         let location = FooterLocation::decode(&mut reader)?;
         let (version, id) = (reader.u32()?, Id::from_bits(reader.u128()?));
-        let is_intact = crc32c::crc32c(fields).to_le_bytes() == *crc && location.ends_at(at) && version <= VERSION;
-        is_intact.then_some(Self { location, header: FileHeader { id, version } })
+        let header = FileHeader { id, version };
+        let is_intact = crc32c::crc32c(fields).to_le_bytes() == *crc && location.ends_at(at);
+        (is_intact && header.content_version() <= VERSION).then_some(Self { location, header })
     }
 }

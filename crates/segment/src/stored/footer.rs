@@ -7,7 +7,8 @@ use bucksaw_binary::{ByteReader, put_varint};
 use bucksaw_env::File;
 use bucksaw_record::{Id, Labels};
 
-use crate::{Codec, ReadError, RecordSummary, zstd_context};
+use crate::encryption::{DecryptError, Decryptor, SegmentPart};
+use crate::{Codec, FileHeader, ReadError, RecordSummary, zstd_context};
 
 /// Minimum bytes of an id, of a block and of a block's stream in a footer. They bound the memory that a count can cause.
 const ID_BYTES: usize = 16;
@@ -238,15 +239,29 @@ impl FooterLocation {
             && self.raw_len as usize <= super::COLUMN_BYTES_MAX
     }
 
-    /// Reads the footer.
-    pub(super) fn read_footer(&self, file: &dyn File, path: &Path) -> Result<Footer, ReadError> {
-        let packed = file.read_bytes(self.offset, self.packed_len as usize).map_err(ReadError::io(path))?;
+    /// Reads the footer of the segment with this header. Returns what decrypts its other parts, if it is encrypted.
+    pub(super) fn read_footer(
+        &self,
+        file: &dyn File,
+        path: &Path,
+        header: FileHeader,
+    ) -> Result<(Footer, Option<Decryptor>), ReadError> {
+        let mut packed = file.read_bytes(self.offset, self.packed_len as usize).map_err(ReadError::io(path))?;
         if crc32c::crc32c(&packed) != self.crc {
             return Err(ReadError::damaged(path, self.offset, "the checksum of the footer is wrong"));
         }
+        let decryptor = header.is_encrypted().then(|| Decryptor::new(file, &super::KIND, header.id));
+        if let Some(decryptor) = &decryptor {
+            let decrypted = decryptor.decrypt(&SegmentPart::Footer.context(), packed);
+            packed = decrypted.map_err(|error| match error {
+                DecryptError::NoKey(key) => ReadError::MissingKey { path: path.to_owned(), key },
+                DecryptError::Changed => ReadError::damaged(path, self.offset, "the footer does not decrypt"),
+            })?;
+        }
         let raw = zstd_context::decompress(&packed, self.raw_len as usize);
         let footer = raw.and_then(|raw| Footer::decode(&raw));
-        footer.ok_or_else(|| ReadError::damaged(path, self.offset, "the footer cannot be decoded"))
+        let footer = footer.ok_or_else(|| ReadError::damaged(path, self.offset, "the footer cannot be decoded"))?;
+        Ok((footer, decryptor))
     }
 }
 

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use bucksaw_binary::ByteReader;
-use bucksaw_env::{File, lock};
+use bucksaw_env::{File, KeyId, lock};
 use bucksaw_record::{Id, Labels};
 
 use super::footer::{BlockEntry, ColumnEntry, Footer, FooterLocation};
 use super::{END_MAGIC, HEADER_LEN, KIND, TRAILER_LEN, backup, recovery};
 use crate::block::decode_slices;
+use crate::encryption::{DecryptError, Decryptor, SegmentPart};
 use crate::{Block, Codec, ColumnarBlock, Damage, FileHeader, ReadError, RecordSummary, Rows, StreamSlice};
 
 /// Approximate memory, in bytes, of an open file and its allocations.
@@ -26,24 +27,28 @@ pub struct Reader {
     file_bytes: u64,
     /// Damage that the backup or a recovery record replaced, by offset.
     rebuilt: Mutex<BTreeMap<u64, Damage>>,
+    /// Decrypts the parts of an encrypted segment.
+    decryptor: Option<Decryptor>,
 }
 
 impl Reader {
     /// Opens a sealed segment and reads its footer.
     ///
     /// # Errors
-    /// [`ReadError`] if the file is no stored segment, is of a newer version, or its header or footer is damaged.
+    /// [`ReadError`] if the file is no stored segment, is of a newer version, its header or footer is damaged, or its key is
+    /// unknown.
     pub fn open(file: Arc<dyn File>, path: &Path) -> Result<Self, ReadError> {
         let file_bytes = file.size().map_err(ReadError::io(path))?;
-        let (header, footer, rebuilt) = read_header_and_footer(&*file, path, file_bytes)?;
+        let ReadFooter { header, footer, decryptor, rebuilt } = read_header_and_footer(&*file, path, file_bytes)?;
         let rebuilt = Mutex::new(rebuilt.into_iter().map(|damage| (damage.offset, damage)).collect());
-        Ok(Self { file, path: path.to_owned(), header, footer, file_bytes, rebuilt })
+        Ok(Self { file, path: path.to_owned(), header, footer, file_bytes, rebuilt, decryptor })
     }
 
     /// A reader for a file whose footer is lost. The caller fills the footer.
     pub(super) fn without_footer(file: Arc<dyn File>, path: &Path, header: FileHeader, file_bytes: u64) -> Self {
         let footer = Footer::default();
-        Self { file, path: path.to_owned(), header, footer, file_bytes, rebuilt: Mutex::default() }
+        let decryptor = header.is_encrypted().then(|| Decryptor::new(&*file, &KIND, header.id));
+        Self { file, path: path.to_owned(), header, footer, file_bytes, rebuilt: Mutex::default(), decryptor }
     }
 
     pub(super) fn footer_mut(&mut self) -> &mut Footer {
@@ -62,7 +67,12 @@ impl Reader {
 
     /// The version of its format.
     pub fn version(&self) -> u32 {
-        self.header.version
+        self.header.content_version()
+    }
+
+    /// The key that it is encrypted with; `None` if it is not encrypted.
+    pub fn key_id(&self) -> Option<KeyId> {
+        self.decryptor.as_ref().and_then(Decryptor::key_id)
     }
 
     /// The path of the file when it was opened.
@@ -117,6 +127,8 @@ impl Reader {
         let entry = self.block_entry(block)?;
         let mut rows = self.packed_column_bytes(entry)?;
         let text = rows.split_off(entry.rows.packed_len as usize);
+        let rows = self.decrypt(SegmentPart::Rows(entry.offset), rows)?;
+        let text = self.decrypt(SegmentPart::Text(entry.offset), text)?;
         let damaged = || ReadError::damaged(&self.path, entry.offset, "the block cannot be decompressed");
         let rows = unpack(&entry.rows, &rows).ok_or_else(damaged)?;
         let slices = decode_slices(&rows).ok_or_else(|| self.inconsistent_columns(entry.offset))?;
@@ -146,13 +158,17 @@ impl Reader {
     pub fn slices(&self, block: usize) -> Result<Vec<StreamSlice>, ReadError> {
         let entry = self.block_entry(block)?;
         let packed = self.read_bytes(entry.offset, u64::from(entry.rows.packed_len))?;
-        if let Some(slices) = decode_matching_slices(entry, &packed) {
+        let length = packed.len();
+        if let Ok(packed) = self.decrypt(SegmentPart::Rows(entry.offset), packed)
+            && let Some(slices) = decode_matching_slices(entry, &packed)
+        {
             return Ok(slices);
         }
         // The recovery record needs the whole block.
         let mut block = self.packed_column_bytes(entry)?;
-        block.truncate(packed.len());
-        decode_matching_slices(entry, &block).ok_or_else(|| {
+        block.truncate(length);
+        let packed = self.decrypt(SegmentPart::Rows(entry.offset), block)?;
+        decode_matching_slices(entry, &packed).ok_or_else(|| {
             ReadError::damaged(&self.path, entry.offset, "the rows of the block do not match the footer")
         })
     }
@@ -163,6 +179,12 @@ impl Reader {
     /// [`ReadError`] if it cannot be read or is damaged.
     pub fn filter(&self, block: usize) -> Result<Vec<u8>, ReadError> {
         let entry = self.block_entry(block)?;
+        let stored = self.filter_bytes(entry)?;
+        if stored.is_empty() { Ok(stored) } else { self.decrypt(SegmentPart::Filter(entry.offset), stored) }
+    }
+
+    /// The filter of a block as it is in the file.
+    fn filter_bytes(&self, entry: &BlockEntry) -> Result<Vec<u8>, ReadError> {
         let at = entry.offset + entry.columns_bytes();
         let bytes = self.read_bytes(at, u64::from(entry.filter_len))?;
         if crc32c::crc32c(&bytes) == entry.filter_crc {
@@ -175,7 +197,7 @@ impl Reader {
         filter.ok_or(ReadError::Damaged { path: self.path.clone(), damage })
     }
 
-    /// Reads a block without decoding it, to copy it to another file. Its checksums are verified.
+    /// Reads a block without decoding it, to copy it to another file. Its checksums are verified, and it is decrypted.
     ///
     /// # Errors
     /// [`ReadError`] if it cannot be read or is damaged.
@@ -183,16 +205,26 @@ impl Reader {
         let mut packed = self.packed_columns(block)?;
         let filter = self.filter(block)?;
         packed.bytes.extend_from_slice(&filter);
-        packed.entry = self.block_entry(block)?.clone();
+        packed.entry.filter_len = filter.len() as u32;
+        packed.entry.filter_crc = crc32c::crc32c(&filter);
         Ok(packed)
     }
 
     /// [`Self::packed_block`] without the block's filter.
     pub(super) fn packed_columns(&self, block: usize) -> Result<PackedBlock, ReadError> {
         let entry = self.block_entry(block)?;
-        let bytes = self.packed_column_bytes(entry)?;
+        let mut bytes = self.packed_column_bytes(entry)?;
         let streams = entry.streams.iter().filter_map(|number| self.footer.streams.get(*number as usize));
-        let entry = BlockEntry { filter_len: 0, filter_crc: crc32c::crc32c(&[]), ..entry.clone() };
+        let mut entry = BlockEntry { filter_len: 0, filter_crc: crc32c::crc32c(&[]), ..entry.clone() };
+        if self.decryptor.is_some() {
+            let text = bytes.split_off(entry.rows.packed_len as usize);
+            bytes = self.decrypt(SegmentPart::Rows(entry.offset), bytes)?;
+            entry.rows.packed_len = bytes.len() as u32;
+            let text = self.decrypt(SegmentPart::Text(entry.offset), text)?;
+            entry.text.packed_len = text.len() as u32;
+            bytes.extend_from_slice(&text);
+            entry.crc = crc32c::crc32c(&bytes);
+        }
         Ok(PackedBlock { entry, streams: streams.cloned().collect(), bytes })
     }
 
@@ -206,11 +238,14 @@ impl Reader {
         let footer_at = self.file_bytes.saturating_sub(TRAILER_LEN as u64 + u64::from(self.footer_len()?));
         let starts = self.footer.blocks.iter().skip(1).map(|entry| entry.offset).chain([footer_at]);
         let mut backup_at = HEADER_LEN as u64;
-        for (number, (entry, next)) in self.footer.blocks.iter().zip(starts).enumerate() {
+        for (entry, next) in self.footer.blocks.iter().zip(starts) {
             let at = entry.offset + entry.packed_bytes();
             // The record of a damaged block cannot be computed.
-            let Ok(packed) = self.packed_block(number) else { continue };
-            let want = recovery::encode(&packed.bytes, entry, self.id());
+            let (Ok(mut block), Ok(filter)) = (self.packed_column_bytes(entry), self.filter_bytes(entry)) else {
+                continue;
+            };
+            block.extend_from_slice(&filter);
+            let want = recovery::encode(&block, entry, self.header);
             backup_at = (at + want.len() as u64).min(next);
             if at < next && read(at, want.len() as u64)? != want {
                 damaged.push(Damage { offset: at, what: "the recovery record of a block is damaged" });
@@ -239,6 +274,24 @@ impl Reader {
         entry.ok_or_else(|| ReadError::damaged(&self.path, 0, "the segment has no such block"))
     }
 
+    /// A part of the block at `entry`, as it was before it was encrypted.
+    fn decrypt(&self, part: SegmentPart, stored: Vec<u8>) -> Result<Vec<u8>, ReadError> {
+        let Some(decryptor) = &self.decryptor else { return Ok(stored) };
+        decryptor.decrypt(&part.context(), stored).map_err(|error| match (error, part) {
+            (DecryptError::NoKey(key), _) => ReadError::MissingKey { path: self.path.clone(), key },
+            (DecryptError::Changed, SegmentPart::Rows(at) | SegmentPart::Text(at) | SegmentPart::Filter(at)) => {
+                ReadError::damaged(
+                    &self.path,
+                    at,
+                    "the block does not decrypt: it was changed, or is not of this place",
+                )
+            }
+            (DecryptError::Changed, SegmentPart::Footer) => {
+                ReadError::damaged(&self.path, self.file_bytes, "the footer does not decrypt")
+            }
+        })
+    }
+
     fn read_bytes(&self, at: u64, length: u64) -> Result<Vec<u8>, ReadError> {
         self.file.read_bytes(at, length as usize).map_err(ReadError::io(&self.path))
     }
@@ -247,7 +300,7 @@ impl Reader {
         ReadError::damaged(&self.path, at, "the columns of the block are inconsistent")
     }
 
-    /// Both packed columns.
+    /// Both packed columns, as they are in the file.
     fn packed_column_bytes(&self, entry: &BlockEntry) -> Result<Vec<u8>, ReadError> {
         let bytes = self.read_bytes(entry.offset, entry.columns_bytes())?;
         if crc32c::crc32c(&bytes) == entry.crc {
@@ -323,29 +376,32 @@ fn unpack(column: &ColumnEntry, packed: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The header and the footer, from the backup if header or footer are damaged, and the damage.
-fn read_header_and_footer(
-    file: &dyn File,
-    path: &Path,
-    file_bytes: u64,
-) -> Result<(FileHeader, Footer, Vec<Damage>), ReadError> {
-    let footer = || read_trailer(file, path, file_bytes)?.read_footer(file, path);
+struct ReadFooter {
+    header: FileHeader,
+    footer: Footer,
+    decryptor: Option<Decryptor>,
+    rebuilt: Vec<Damage>,
+}
+
+fn read_header_and_footer(file: &dyn File, path: &Path, file_bytes: u64) -> Result<ReadFooter, ReadError> {
+    let footer = |header| read_trailer(file, path, file_bytes)?.read_footer(file, path, header);
     let (own, error) = match KIND.read_header(file, path) {
-        Ok(header) => match footer() {
-            Ok(footer) => return Ok((header, footer, Vec::new())),
+        Ok(header) => match footer(header) {
+            Ok((footer, decryptor)) => return Ok(ReadFooter { header, footer, decryptor, rebuilt: Vec::new() }),
             Err(error) => (Some(header), error),
         },
         Err(error) => (None, error),
     };
     let ReadError::Damaged { damage, .. } = &error else { return Err(error) };
     match backup::find_backup(file, path, file_bytes)? {
-        Some((header, backup)) if own.is_none_or(|own| own == header) => {
-            let mut damaged = vec![damage.clone()];
+        Some((header, (backup, decryptor))) if own.is_none_or(|own| own == header) => {
+            let mut rebuilt = vec![damage.clone()];
             if own.is_none()
-                && let Err(ReadError::Damaged { damage, .. }) = footer()
+                && let Err(ReadError::Damaged { damage, .. }) = footer(header)
             {
-                damaged.push(damage);
+                rebuilt.push(damage);
             }
-            Ok((header, backup, damaged))
+            Ok(ReadFooter { header, footer: backup, decryptor, rebuilt })
         }
         _ => Err(error),
     }

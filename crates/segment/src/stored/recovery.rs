@@ -14,7 +14,7 @@ use bucksaw_record::Id;
 use super::footer::{BlockEntry, ColumnEntry};
 use super::{COLUMN_BYTES_MAX, FILTER_BYTES_MAX, HEADER_LEN};
 use crate::file_header::checksum_seed;
-use crate::{Codec, Damage, ReadError, RecordSummary};
+use crate::{Codec, Damage, FileHeader, ReadError, RecordSummary};
 
 const MARKER: [u8; 4] = *b"BSWR";
 
@@ -28,8 +28,9 @@ const PAGE_LEN: usize = 4_096;
 const LARGE_BLOCK: usize = 64 << 10;
 const SMALL_PAGE_LEN: usize = 512;
 
-/// Encodes the record of a block of segment `id`.
-pub(super) fn encode(block: &[u8], entry: &BlockEntry, id: Id) -> Vec<u8> {
+/// Encodes the record of a block of the segment with this header.
+pub(super) fn encode(block: &[u8], entry: &BlockEntry, header: FileHeader) -> Vec<u8> {
+    let id = header.id;
     let page_len = if block.len() < LARGE_BLOCK { SMALL_PAGE_LEN } else { PAGE_LEN };
     let mut parity = vec![0_u8; page_len.min(block.len())];
     let mut checksums = Vec::with_capacity(block.len() / page_len * 4 + 4);
@@ -46,7 +47,7 @@ pub(super) fn encode(block: &[u8], entry: &BlockEntry, id: Id) -> Vec<u8> {
     for field in [entry.filter_len, entry.filter_crc, entry.crc, entry.summary.records as u32] {
         rest.extend_from_slice(&field.to_le_bytes());
     }
-    rest.extend_from_slice(&[rows.codec, text.codec, 0, 0]);
+    rest.extend_from_slice(&[rows.codec, text.codec, u8::from(header.is_encrypted()), 0]);
     for field in [page_len as u32, (checksums.len() / 4) as u32] {
         rest.extend_from_slice(&field.to_le_bytes());
     }
@@ -64,6 +65,7 @@ struct RecoveryHeader {
     entry: BlockEntry,
     page_len: usize,
     pages: usize,
+    is_encrypted: bool,
 }
 
 impl RecoveryHeader {
@@ -79,7 +81,7 @@ impl RecoveryHeader {
         let (rows_len, rows_raw, text_len, text_raw) = (reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?);
         let (filter_len, filter_crc, crc, records) = (reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?);
         let codecs = (reader.u8()?, reader.u8()?);
-        let is_zero = reader.bytes(2)? == [0; 2];
+        let (encryption, reserved) = (reader.u8()?, reader.u8()?);
         let (page_len, pages) = (reader.u32()? as usize, reader.u32()? as usize);
         let column = |codec: u8, packed_len: u32, raw_len: u32| {
             Codec::from_byte(codec)?;
@@ -102,7 +104,9 @@ impl RecoveryHeader {
             && block_len.div_ceil(page_len) == pages
             && length == FIXED_LEN + pages * 4 + page_len.min(block_len)
             && filter_len as usize <= FILTER_BYTES_MAX;
-        (reader.u32()? == sealed && is_zero && fits).then_some(Self { length, entry, page_len, pages })
+        let is_known = encryption <= 1 && reserved == 0;
+        let is_encrypted = encryption == 1;
+        (reader.u32()? == sealed && is_known && fits).then_some(Self { length, entry, page_len, pages, is_encrypted })
     }
 }
 
@@ -115,6 +119,8 @@ pub(super) struct RecoveryScan {
     pub(super) gaps: Vec<Damage>,
     /// The end of the last record.
     pub(super) end: u64,
+    /// Whether the blocks are encrypted.
+    pub(super) is_encrypted: bool,
 }
 
 /// Searches a file of segment `id` for records, from front to back.
@@ -138,12 +144,14 @@ pub(super) fn scan(file: &dyn File, path: &Path, id: Id, file_bytes: u64) -> Res
         let mut next = from + whole as u64;
         for found in finder.find_iter(have).take_while(|found| *found < whole) {
             let Some(head) = have.get(found..).and_then(|rest| rest.first_chunk()) else { break };
-            let Some(RecoveryHeader { length, entry, .. }) = RecoveryHeader::parse(head, id) else { continue };
+            let Some(found_header) = RecoveryHeader::parse(head, id) else { continue };
+            let RecoveryHeader { length, entry, is_encrypted, .. } = found_header;
             let record_at = from + found as u64;
             let Some(at) = record_at.checked_sub(entry.packed_bytes()).filter(|at| *at >= scan.end) else { continue };
             if at > scan.end {
                 scan.gaps.push(Damage { offset: scan.end, what: "a block and its recovery record are damaged" });
             }
+            scan.is_encrypted |= is_encrypted;
             scan.blocks.push(BlockEntry { offset: at, ..entry });
             scan.end = record_at + length as u64;
             next = scan.end;
@@ -216,7 +224,7 @@ mod tests {
     }
 
     fn record(block: &[u8], crc: u32) -> Vec<u8> {
-        encode(block, &entry(block.len(), crc), ID)
+        encode(block, &entry(block.len(), crc), FileHeader { id: ID, version: 1 })
     }
 
     fn rebuild(block: &mut [u8], record: &[u8], crc: u32) -> bool {
@@ -268,7 +276,7 @@ mod tests {
     #[test]
     fn blocks_are_found_by_their_records() {
         // Large blocks, so that heads cross the edges of windows; one contains the record of another segment.
-        let foreign = encode(&block(40), &entry(40, 1), Id::from_bits(6));
+        let foreign = encode(&block(40), &entry(40, 1), FileHeader { id: Id::from_bits(6), version: 1 });
         let inner = [block(300_000), foreign, block(100_000)].concat();
         let blocks = [block(262_080), inner, block(262_144 - 60), block(1)];
         let mut bytes = vec![0; HEADER_LEN];

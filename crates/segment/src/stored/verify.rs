@@ -127,10 +127,12 @@ impl VerifiedSegment {
     /// Locates and verifies the blocks without a footer.
     fn from_recovery_records(file: Arc<dyn File>, path: &Path, id: Id, lost: Damage) -> Result<Self, ReadError> {
         let size = file.size().map_err(ReadError::io(path))?;
-        let recovery::RecoveryScan { blocks, gaps, end } = recovery::scan(&*file, path, id, size)?;
+        let recovery::RecoveryScan { blocks, gaps, end, is_encrypted } = recovery::scan(&*file, path, id, size)?;
         let blocks_end = super::reader::blocks_end(&*file, path, id, size)?;
         let version = KIND.read_header(&*file, path).map_or(VERSION, |header| header.version);
-        let reader = Reader::without_footer(file, path, FileHeader { id, version }, size);
+        let header = FileHeader { id, version };
+        let header = header.with_encryption(is_encrypted || header.is_encrypted());
+        let reader = Reader::without_footer(file, path, header, size);
         let mut verified =
             Self { reader, health: Health::default(), readable: Vec::new(), summary: RecordSummary::default() };
         let mut streams = StreamTable::default();

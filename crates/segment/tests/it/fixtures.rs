@@ -4,21 +4,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bucksaw_columns::Filter;
-use bucksaw_env::{File, Fs as _, real, sim};
+use bucksaw_env::{File, Fs, real, sim};
 use bucksaw_record::{AttributeNames, Flags, Id, Labels, Millis, Producer, RecordView, RowAttributes};
 use bucksaw_search::{Needle, SearchBlock};
 use bucksaw_segment::queue::{FrameReader, HEADER_LEN, checksum_seed, encode_header, scan_segment};
 use bucksaw_segment::stored::{MergeInfo, Reader, SearchableBlock, SegmentOrigin, Writer};
 use bucksaw_segment::{BlockBuilder, Chunk, Codec, FileHeader, FrameHeader, FrameKind, RecordPart, RowMeta, Rows};
 
-const SEGMENT: Id = Id::from_bits(0x0199_a1b2_c3d4_1111_2222_3333_4444_5555);
+pub(super) const SEGMENT: Id = Id::from_bits(0x0199_a1b2_c3d4_1111_2222_3333_4444_5555);
 const BASE: u64 = 1_763_680_200_000;
 
-fn path(name: &str) -> PathBuf {
+pub(super) fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
-fn labels() -> [Labels; 2] {
+pub(super) fn labels() -> [Labels; 2] {
     ["app=web,host=a1", "app=\"db, main\""].map(|text| Labels::parse(text).unwrap())
 }
 
@@ -67,7 +67,11 @@ fn queue_bytes(version: u32) -> Vec<u8> {
 }
 
 fn stored_bytes(version: u32) -> Vec<u8> {
-    let file = sim::Fs::new().create(Path::new("s")).unwrap();
+    stored_bytes_of(&sim::Fs::new(), version)
+}
+
+pub(super) fn stored_bytes_of(fs: &dyn Fs, version: u32) -> Vec<u8> {
+    let file = fs.create(Path::new("s")).unwrap();
     let mut writer = Writer::start(Arc::clone(&file), FileHeader { id: SEGMENT, version }).unwrap();
     for (number, codec) in (0..).zip([Codec::Plain, Codec::Lz4, Codec::Zstd(1)]) {
         let mut builder = BlockBuilder::default();
@@ -125,7 +129,7 @@ fn columns_bytes() -> Vec<u8> {
     bytes
 }
 
-fn open(name: &str, make: impl Fn() -> Vec<u8>) -> Arc<dyn File> {
+pub(super) fn open(name: &str, make: impl Fn() -> Vec<u8>) -> Arc<dyn File> {
     if std::env::var_os("MAKE_FIXTURES").is_some() && !path(name).exists() {
         std::fs::write(path(name), make()).unwrap();
     }
@@ -175,7 +179,11 @@ fn check_queue_segment(version: u32) {
 
 fn check_stored_segment(version: u32) {
     let name = format!("stored-{version}.seg");
-    let reader = Reader::open(open(&name, || stored_bytes(version)), &path(&name)).unwrap();
+    check_stored_file(open(&name, || stored_bytes(version)), &name, version);
+}
+
+pub(super) fn check_stored_file(file: Arc<dyn File>, name: &str, version: u32) {
+    let reader = Reader::open(file, &path(name)).unwrap();
     assert_eq!((reader.id(), reader.version(), reader.footer().summary().records), (SEGMENT, version, 12));
     let footer = reader.footer();
     assert_eq!(footer.sources, [Id::from_bits(6)]);

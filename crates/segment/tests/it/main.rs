@@ -7,4 +7,5 @@
 )]
 
 mod document;
+mod encryption;
 mod fixtures;
