@@ -10,6 +10,7 @@ use crate::certs::CertsArgs;
 use crate::completions::CompletionsArgs;
 use crate::config::ConfigArgs;
 use crate::context::ContextArgs;
+use crate::erase::EraseArgs;
 use crate::exit::Exit;
 use crate::export::ExportArgs;
 use crate::failure::{ArgumentError, UsageError, report_error};
@@ -24,8 +25,8 @@ use crate::status::StatusArgs;
 use crate::token::TokenArgs;
 use crate::verify::VerifyArgs;
 use crate::{
-    certs, completions, config, context, export, fields, forget, forward, generate, histogram, import, labels, man,
-    query, serve, status, tail, token, verify,
+    certs, completions, config, context, erase, export, fields, forget, forward, generate, histogram, import, labels,
+    man, query, serve, status, tail, token, verify,
 };
 
 /// Widest help, in columns.
@@ -73,6 +74,7 @@ enum Command {
     Generate(Box<GenerateArgs>),
     Status(StatusArgs),
     Forget(ForgetArgs),
+    Erase(EraseArgs),
     Verify(VerifyArgs),
     Token(TokenArgs),
     Certs(CertsArgs),
@@ -137,6 +139,7 @@ impl Command {
             Self::Generate(args) => generate::run(&args),
             Self::Status(args) => status::run(args),
             Self::Forget(args) => forget::run(&args),
+            Self::Erase(args) => erase::run(&args),
             Self::Verify(args) => verify::run(args),
             Self::Token(args) => token::run(args),
             Self::Certs(args) => certs::run(&args),

@@ -14,6 +14,7 @@ mod completions;
 mod config;
 mod context;
 mod encryption;
+mod erase;
 mod exit;
 mod export;
 mod expression;

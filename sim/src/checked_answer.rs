@@ -10,6 +10,7 @@ use std::time::Duration;
 use bucksaw_query::{Bucket, Order, QueryStats};
 use bucksaw_record::{Id, Millis, Producer};
 
+use crate::erased_records::is_erased;
 use crate::ledger::{RecordLedger, Violation};
 use crate::query_filter::QueryFilter;
 use crate::query_kind::QueryKind;
@@ -49,6 +50,8 @@ pub(crate) struct CheckedAnswer {
     pub(crate) kind: QueryKind,
     /// The records that it must have if it is complete.
     pub(crate) required: BTreeSet<Id>,
+    /// Erased records before this time must not be in it.
+    pub(crate) erased_before: Option<Millis>,
     /// Asked in a healthy cluster: no node may be missing, and damaged records come from other replicas.
     pub(crate) is_final: bool,
     pub(crate) content: AnswerContent,
@@ -83,11 +86,18 @@ impl CheckedAnswer {
             (false, false) => &none,
         };
         let mut violations = self.check_against(ledger, required);
+        violations.extend(self.erased().map(Violation::Erased));
         if self.is_final && (self.stats.nodes.is_incomplete || !self.stats.nodes.missing.is_empty()) {
             let reasons = self.stats.partial_reasons().join("; ");
             violations.push(Violation::Unanswered(format!("an answer is partial in a healthy cluster: {reasons}")));
         }
         violations
+    }
+
+    /// An erased record in the answer.
+    fn erased(&self) -> Option<Id> {
+        let (Some(before), AnswerContent::Records(found)) = (self.erased_before, &self.content) else { return None };
+        found.iter().find(|(id, line)| is_erased(line) && id.time() < before).map(|(id, _)| *id)
     }
 
     fn check_against(&self, ledger: &RecordLedger, required: &BTreeSet<Id>) -> Vec<Violation> {
@@ -207,8 +217,16 @@ mod tests {
         let mut stats = QueryStats::default();
         stats.nodes.is_incomplete = is_partial;
         let required = ledger.required();
-        let answer =
-            CheckedAnswer { machine: 0, asked_at: Duration::ZERO, kind, required, is_final: false, content, stats };
+        let answer = CheckedAnswer {
+            machine: 0,
+            asked_at: Duration::ZERO,
+            kind,
+            required,
+            erased_before: None,
+            is_final: false,
+            content,
+            stats,
+        };
         assert_eq!(answer.check(&ledger), want, "{:?}", answer.content);
     }
 

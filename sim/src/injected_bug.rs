@@ -86,6 +86,7 @@ injected_bugs! {
     ColumnMatchMissed, "column-match-missed", 10, "A filtered search over columnar blocks misses one matching row.";
     ColumnBlockDropped, "column-block-dropped", 10, "A search skips a columnar block: a filter rules out what it should not.";
     NewestFirstOffByOne, "newest-first-off-by-one", 10, "A newest-first search with a limit begins at the second record.";
+    ErasureForgotten, "erasure-forgotten", 40, "A node acknowledges an erasure that another node sends, and does not keep it.";
     SealNotChecked, "seal-not-checked", 100, "Recovery does not check the seal of a closed queue file: a truncated file counts as whole.";
 }
 

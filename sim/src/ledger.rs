@@ -9,6 +9,7 @@ use bucksaw_env::lock;
 use bucksaw_ingest::Durability;
 use bucksaw_record::Id;
 
+use crate::erased_records::is_erased;
 use crate::query_filter::QueryFilter;
 
 /// The outcome of a record.
@@ -52,6 +53,8 @@ pub enum Violation {
     NeverSent(Id),
     /// In an answer whose filter it does not match.
     Unmatched(Id),
+    /// Erased, and found.
+    Erased(Id),
     /// More than once in an answer.
     Duplicated(Id),
     /// A node acknowledged two bodies with one key.
@@ -88,6 +91,7 @@ impl fmt::Display for Violation {
             Self::RefusedButFound(id) => write!(f, "{id} was refused, but is found"),
             Self::NeverSent(id) => write!(f, "{id} was never sent, or was sent with another text"),
             Self::Unmatched(id) => write!(f, "{id} does not match the filter of its answer"),
+            Self::Erased(id) => write!(f, "{id} was erased, but is found"),
             Self::Duplicated(id) => write!(f, "{id} is duplicated in one answer"),
             Self::KeyReused(key, node) => write!(f, "node {node} acknowledged two bodies with the key `{key}`"),
             Self::OutOfOrder(id) => write!(f, "{id} is out of order in an answer"),
@@ -129,6 +133,8 @@ pub(crate) struct LedgerEntries {
     reused_keys: Vec<Violation>,
     /// Nodes whose clocks were so wrong that they may ignore the time in a key.
     skewed_clocks: BTreeSet<usize>,
+    /// Whether the run erases records. Those may be missing before, too: the time of the erasure is that of a node's clock.
+    erases: bool,
 }
 
 /// The batches with one idempotency key. The node assigns their ids, so the client may not know them.
@@ -169,6 +175,11 @@ impl RecordLedger {
         lock(&self.0)
     }
 
+    /// Excuses the records that an erasure selects.
+    pub(crate) fn expect_erasure(&self) {
+        self.lock().erases = true;
+    }
+
     /// Called before a record is sent for the first time.
     pub(crate) fn record_sent(&self, id: Id, text: String, durability: Durability) {
         let mut known = self.lock();
@@ -196,9 +207,10 @@ impl RecordLedger {
     /// A node acknowledged the records when it had lost data `cuts` times. It may have lost data again before the reply
     /// arrived.
     pub(crate) fn record_acknowledged(&self, ids: &[Id], node: usize, cuts: u64) {
-        let (cut, destroyed, damaged) = {
+        let (erases, cut, destroyed, damaged) = {
             let known = self.lock();
             (
+                known.erases,
                 known.data_losses.get(&node).is_some_and(|now| *now != cuts),
                 known.destroyed_disks.get(&node).is_some_and(|lost| cuts < *lost),
                 known.damaged.get(&node).cloned().unwrap_or_default(),
@@ -210,7 +222,7 @@ impl RecordLedger {
                 Durability::Durable => destroyed,
                 Durability::Bulk => false,
             };
-            if !excused {
+            if !excused && !(erases && is_erased(&entry.text)) {
                 // The file may have been damaged before the reply arrived.
                 let is_damaged = entry.durability != Durability::Bulk && damaged.contains(&id);
                 entry.fate = if is_damaged { SentStatus::MayBeLost } else { SentStatus::Acknowledged };

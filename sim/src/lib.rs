@@ -22,6 +22,8 @@ mod client;
 mod disk_keys;
 #[cfg(test)]
 mod duplicate_id;
+mod erased_records;
+mod erasure_probe;
 mod fault_injector;
 mod fault_kind;
 mod file_damage;

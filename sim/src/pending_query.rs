@@ -40,6 +40,8 @@ pub(crate) struct PendingQuery {
     kind: QueryKind,
     /// The records that a complete answer must have.
     required: BTreeSet<Id>,
+    /// Erased records before this time must not be in the answer.
+    erased_before: Option<Millis>,
     /// Asked in a healthy cluster, so the answer must be complete.
     is_final: bool,
     reply: oneshot::Receiver<Result<(AnswerContent, QueryStats), RequestError>>,
@@ -108,7 +110,9 @@ impl PendingQuery {
                 drop(sender.send(reply));
             });
         }
-        Some(Self { machine: at, asked_at: world.now(), kind, required, is_final: false, reply })
+        let erased_before = cluster.erased_before.get(&machine.id()).copied();
+        let asked_at = world.now();
+        Some(Self { machine: at, asked_at, kind, required, erased_before, is_final: false, reply })
     }
 
     /// The current state.
@@ -117,8 +121,10 @@ impl PendingQuery {
             Err(oneshot::error::TryRecvError::Empty) => QueryStatus::Pending(self),
             Err(oneshot::error::TryRecvError::Closed) => QueryStatus::Cancelled,
             Ok(Ok((content, stats))) => {
-                let Self { machine, asked_at, kind, required, is_final, .. } = self;
-                QueryStatus::Answered(CheckedAnswer { machine, asked_at, kind, required, is_final, content, stats })
+                let Self { machine, asked_at, kind, required, erased_before, is_final, .. } = self;
+                let answer =
+                    CheckedAnswer { machine, asked_at, kind, required, erased_before, is_final, content, stats };
+                QueryStatus::Answered(answer)
             }
             Ok(Err(error)) => QueryStatus::Failed(Violation::Unanswered(format!("a query failed: {error}"))),
         }

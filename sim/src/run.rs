@@ -10,6 +10,7 @@ use bucksaw_env::sim::World;
 use crate::check;
 use crate::claims::RepairClaims;
 use crate::client::AppendClient;
+use crate::erasure_probe::{self, ErasureProbe};
 use crate::fault_injector::SimFaultInjector;
 use crate::injected_bug::InjectedBug;
 use crate::ledger::{RecordLedger, SentStatus, Violation};
@@ -42,6 +43,9 @@ const REPLICATE_MAX: Duration = Duration::from_secs(600);
 
 /// Interval of the check of replicas.
 const REPLICATE_STEP: Duration = Duration::from_secs(5);
+
+/// Time until a healthy cluster has completed an erasure: requests are repeated, and queue segments have a grace period.
+const ERASE_MAX: Duration = Duration::from_secs(300);
 
 /// Time until a query is answered in a healthy cluster.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
@@ -95,6 +99,8 @@ fn run_in(world: &World, seed: u64, scenario: &Scenario, bug: Option<InjectedBug
     // Few runs damage a queue segment that no store has yet, so each run with this bug damages files.
     let damaging = Scenario { damage_seed: scenario.damage_seed.or(Some(seed)), ..scenario.clone() };
     let scenario = if bug == Some(InjectedBug::SealNotChecked) { &damaging } else { scenario };
+    let erasing = Scenario { erases: true, ..scenario.clone() };
+    let scenario = if bug == Some(InjectedBug::ErasureForgotten) { &erasing } else { scenario };
     let ran = catch_unwind(AssertUnwindSafe(|| ScenarioRun::new(world, seed, scenario, &ledger, bug).run()));
     let panicked = |panic: Box<dyn std::any::Any + Send>| {
         (vec![Violation::Panicked(panic_message(&*panic))], AnswerCounts::default())
@@ -145,6 +151,7 @@ struct ScenarioRun<'a> {
     answers: AnswerCounts,
     violations: Vec<Violation>,
     claims: RepairClaims,
+    erasure: Option<ErasureProbe>,
 }
 
 impl<'a> ScenarioRun<'a> {
@@ -169,10 +176,14 @@ impl<'a> ScenarioRun<'a> {
             answers: AnswerCounts::default(),
             violations: Vec::new(),
             claims: RepairClaims::new(scenario),
+            erasure: scenario.erases.then(|| ErasureProbe::at(world.now() + scenario.time / 2)),
         }
     }
 
     fn run(mut self) -> (Vec<Violation>, AnswerCounts) {
+        if self.scenario.erases {
+            self.ledger.expect_erasure();
+        }
         self.cluster.start_all();
         self.world.run_for(Duration::from_secs(5));
         let stop = Arc::new(AtomicBool::new(false));
@@ -214,6 +225,9 @@ impl<'a> ScenarioRun<'a> {
         self.run_until_replicated(faults);
         check::forget_lost_nodes(self.world, &self.cluster);
         self.run_until(AGREE_MAX, check::are_lost_nodes_forgotten, faults);
+        if self.erasure.is_some() {
+            self.run_until(ERASE_MAX, erasure_probe::is_complete, faults);
+        }
         if !self.violations.is_empty() {
             return;
         }
@@ -232,6 +246,9 @@ impl<'a> ScenarioRun<'a> {
         self.violations.extend(check::check_consumed(&self.cluster));
         self.violations.extend(check::check_damage(&self.cluster, faults.may_have_damaged_queue()));
         self.violations.extend(check::check_membership(&self.cluster));
+        if self.erasure.is_some() {
+            self.violations.extend(erasure_probe::check(&self.cluster));
+        }
         if self.violations.is_empty() {
             self.query_all(faults);
         }
@@ -310,6 +327,7 @@ impl<'a> ScenarioRun<'a> {
             self.send_query(at);
         }
         self.update_tail();
+        self.update_erasure();
         self.world.run_for(STEP_TIME);
         let statuses: Vec<QueryStatus> = self.pending.drain(..).map(PendingQuery::poll).collect();
         for standing in statuses {
@@ -331,6 +349,18 @@ impl<'a> ScenarioRun<'a> {
         if self.pending.len() < PENDING_QUERIES_MAX {
             self.pending.extend(PendingQuery::random(self.world, &self.cluster, self.ledger, at, &self.rng));
         }
+    }
+
+    /// Requests an erasure when it is due.
+    fn update_erasure(&mut self) {
+        let now = self.world.now();
+        let is_due = self.erasure.as_ref().is_some_and(|erasure| erasure.is_due(now));
+        let at = if is_due { self.any_up() } else { None };
+        let Some(erasure) = &mut self.erasure else { return };
+        if let Some(at) = at {
+            erasure.request(now, &self.cluster, at);
+        }
+        erasure.update(now, &mut self.cluster);
     }
 
     /// Starts or ends a tail.

@@ -43,6 +43,8 @@ pub struct Scenario {
     pub is_encrypted: bool,
     /// The codec of batches from the queue.
     pub quick_codec: Codec,
+    /// Whether some records are erased.
+    pub erases: bool,
     /// Whether queries have minimal memory.
     pub has_little_memory: bool,
     /// How long clients append and faults occur.
@@ -113,6 +115,7 @@ impl Scenario {
             damage_seed: draw_damage_seed(seed),
             is_encrypted: SeededRng::new(seed ^ 0x0063_7279_7074).percent(25),
             quick_codec: draw_quick_codec(seed),
+            erases: SeededRng::new(seed ^ 0x6572_6173).percent(40),
             has_little_memory: SeededRng::new(seed ^ 0x0074_6967_6874).percent(25),
             time: Duration::from_secs(rng.between(30, 120) as u64),
             batch_interval: ms(rng.between(50, 500) as u64),
@@ -160,6 +163,7 @@ impl Scenario {
             damage_seed: None,
             is_encrypted: false,
             quick_codec: SMALL_COLUMNS,
+            erases: false,
             has_little_memory: false,
             time: Duration::from_secs(600),
             batch_interval: Duration::from_secs(1),

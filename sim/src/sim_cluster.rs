@@ -7,7 +7,8 @@ use std::sync::Arc;
 use bucksaw_cluster::{Member, MemberState};
 use bucksaw_env::sim::{self, World};
 use bucksaw_node::Node;
-use bucksaw_record::Id;
+use bucksaw_record::{Id, Millis};
+use bucksaw_store::erasure::Erasure;
 
 use crate::injected_bug::InjectedBug;
 use crate::machine::Machine;
@@ -23,6 +24,10 @@ pub(crate) struct SimCluster {
     /// The bug that is injected into all nodes and queries.
     pub(crate) bug: Option<InjectedBug>,
     caches: Vec<RecordCache>,
+    /// The nodes that have acknowledged an erasure, and the end of its time range.
+    pub(crate) erased_before: BTreeMap<Id, Millis>,
+    /// The erasure that all members have acknowledged.
+    pub(crate) erasure: Option<Erasure>,
     /// Lost stores: the node, and those of its records that had all their replicas.
     pub(crate) lost_stores: Vec<(Id, BTreeSet<Id>)>,
     /// Damaged segments by machine and name without extension: those of its records that had all their replicas.
@@ -64,7 +69,16 @@ impl SimCluster {
 
     pub(crate) fn from_machines(machines: Vec<Machine>, copies: usize) -> Self {
         let caches = machines.iter().map(|_| RecordCache::default()).collect();
-        Self { machines, copies, bug: None, caches, lost_stores: Vec::new(), damaged_segments: BTreeMap::new() }
+        Self {
+            machines,
+            copies,
+            bug: None,
+            caches,
+            erased_before: BTreeMap::new(),
+            erasure: None,
+            lost_stores: Vec::new(),
+            damaged_segments: BTreeMap::new(),
+        }
     }
 
     /// Starts the machines that are down.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bucksaw_clickhouse::DatabaseUrl;
 use bucksaw_ingest::Durability;
 use bucksaw_record::time::parse_duration;
+use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 
 use super::{KafkaArgs, ListenerTlsArgs};
@@ -172,6 +173,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) database_password_file: Option<PathBuf>,
 
+    /// File with the CA that signed the certificate of ClickHouse, for clickhouses://; defaults to the CAs that this system trusts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) database_ca: Option<PathBuf>,
+
     /// Age at which records are deleted, such as 12h, 7d or 8w; or none
     #[arg(long, value_name = "AGE", default_value = "7d", value_parser = OptionalLimit::<Duration>::parse)]
     pub(crate) retention_age: OptionalLimit<Duration>,
@@ -253,9 +258,10 @@ pub(crate) struct ServeArgs {
 
     /// Record who asked and changed what, as records with the label _bucksaw=audit
     ///
-    /// Every query, count, tail and change of the node is a record. See docs/audit.md.
-    #[arg(long)]
-    pub(crate) audit: bool,
+    /// Every query, count, tail, change of the node and refusal is a record. Defaults to on with --auth-file, else off. See
+    /// docs/audit.md.
+    #[arg(long, value_name = "ON|OFF", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = BoolishValueParser::new())]
+    pub(crate) audit: Option<bool>,
 
     /// Level of the log on standard error: error, warn, info, debug, trace or off
     #[arg(long, value_name = "LEVEL", default_value = "info")]
@@ -291,6 +297,13 @@ pub(crate) struct ServeArgs {
 
     #[command(flatten)]
     pub(crate) kafka: KafkaArgs,
+}
+
+impl ServeArgs {
+    /// Whether the node has an audit trail.
+    pub(crate) fn is_audited(&self) -> bool {
+        self.audit.unwrap_or(self.auth_file.is_some())
+    }
 }
 
 /// Compression of stored blocks.

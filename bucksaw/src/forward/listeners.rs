@@ -123,6 +123,7 @@ impl LocalListeners {
             agents: Arc::default(),
             // Local listeners; the agent presents its own token to nodes.
             authenticator: None,
+            audit: None,
             intake: Intake::new(Arc::clone(&queue), env.clone()).with_filter(filter.clone()),
             shedder: Arc::clone(&shedder),
             sender_memory: UnfinishedBytes::new(&config),

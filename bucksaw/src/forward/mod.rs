@@ -23,7 +23,7 @@ mod stream;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use bucksaw_env::{Env, real};
+use bucksaw_env::{Env, Reloads, real};
 use bucksaw_tls::ClientCertificates;
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     let result = runtime.block_on(async {
         if let Some(tls) = &tls {
             let tasks = Arc::new(real::Tasks::new(Handle::current()));
-            tokio::spawn(Arc::clone(&tls.server).watch(tasks));
+            tokio::spawn(Arc::clone(&tls.server).watch(tasks, Reloads::default()));
         }
         if !args.command.is_empty() {
             command::run(args, config, tls).await

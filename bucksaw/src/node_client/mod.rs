@@ -108,6 +108,12 @@ impl NodeClient {
         self.answer(Request::post(target(&self.addr, path)?), Bytes::new()).await.map(drop)
     }
 
+    /// The JSON in the answer to a `POST` without a body.
+    pub(crate) async fn post_json(&self, path: &str) -> anyhow::Result<Value> {
+        let answer = self.answer(Request::post(target(&self.addr, path)?), Bytes::new()).await?;
+        serde_json::from_slice(&answer).context("the node's answer cannot be read")
+    }
+
     /// The answer to a `POST` of lines with an idempotency key.
     pub(crate) async fn post_lines(&self, path: &str, key: &str, lines: Bytes) -> anyhow::Result<Bytes> {
         let request =

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use bucksaw_cluster::Clients;
 use bucksaw_env::real::Counters;
-use bucksaw_env::{Env, Fs, Net, real};
+use bucksaw_env::{Env, Fs, Net, Reload, Reloads, real};
 use tokio::net::lookup_host;
 use tokio::time::timeout;
 use tracing::{error, info, warn};
@@ -51,6 +51,7 @@ pub(super) async fn network(
     env: &Env,
     connections_max: usize,
     counters: Counters,
+    reloads: &Reloads,
 ) -> anyhow::Result<ClusterNetwork> {
     let at = match &args.listen_cluster {
         Some(ListenAddress(Some(at))) => at.clone(),
@@ -70,7 +71,7 @@ pub(super) async fn network(
     match real::Net::bind(config).await {
         Ok(net) => {
             let (address, net) = (net.address(), Arc::new(net));
-            tokio::spawn(watch_secrets(args.clone(), env.clone(), Arc::clone(&net)));
+            tokio::spawn(watch_secrets(args.clone(), env.clone(), Arc::clone(&net), reloads.clone()));
             let listens_on =
                 SocketAddr::new(listen.ip(), if listen.port() == 0 { address.port() } else { listen.port() });
             Ok(ClusterNetwork { net, address: Some(address), listens_on: Some(listens_on) })
@@ -93,7 +94,7 @@ fn secrets(args: &ServeArgs, fs: &dyn Fs) -> anyhow::Result<Vec<real::Secret>> {
 }
 
 /// Reads the secrets again when their file changes, until it is dropped. A file that cannot be used changes nothing.
-async fn watch_secrets(args: ServeArgs, env: Env, net: Arc<real::Net>) {
+async fn watch_secrets(args: ServeArgs, env: Env, net: Arc<real::Net>, reloads: Reloads) {
     let Some(path) = args.cluster_secret_file.clone() else { return };
     let stamp = |fs: &dyn Fs| fs.stat(&path).ok().map(|stat| (stat.identity, stat.size, stat.modified_ms));
     let mut known = stamp(&*env.fs);
@@ -105,16 +106,17 @@ async fn watch_secrets(args: ServeArgs, env: Env, net: Arc<real::Net>) {
             continue;
         }
         known = found;
+        let report = |failure| reloads.report(&Reload { name: "cluster secret", path: &path, failure });
         match secrets(&args, &*env.fs) {
             Ok(secrets) => {
                 info!(secrets = secrets.len(), "the changed cluster secret is in use");
                 net.replace_secrets(secrets);
+                report(None);
             }
             Err(error) => {
-                error!(
-                    error = format!("{error:#}"),
-                    "the changed cluster secret cannot be used: the previous one stays in use"
-                );
+                let error = format!("{error:#}");
+                error!(error, "the changed cluster secret cannot be used: the previous one stays in use");
+                report(Some(&error));
             }
         }
     }

@@ -27,10 +27,10 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use bucksaw_api::{App, NodeInfo};
 use bucksaw_auth::Authenticator;
-use bucksaw_env::{Env, real};
+use bucksaw_env::{Env, Reloads, Tasks, real};
 use bucksaw_node::{Environment, Node, NodeOpenError, OpenStore};
 use bucksaw_query::Answers;
-use bucksaw_sources::{ConnectionSlots, Intake, TcpIntake, UnfinishedBytes};
+use bucksaw_sources::{AuditTrail, ConnectionSlots, Intake, TcpIntake, UnfinishedBytes};
 use bucksaw_tls::ClientCertificates;
 use tokio::sync::watch;
 use tracing::info;
@@ -63,6 +63,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     descriptors::check(descriptor_limit, env.fs.as_ref(), &data_dir.path)?;
     let (metrics, registry) = Metrics::new(&env);
     let authenticator = authenticator(&args, &env, metrics.auth)?;
+    let reloads = Reloads::default();
     metrics.memory_limit_bytes.set(i64::try_from(memory_limit.bytes).unwrap_or(i64::MAX));
     let roles = settings::roles(&args);
 
@@ -71,7 +72,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let mut addresses = listeners.addresses();
     let cluster_connections = descriptors::shares(descriptor_limit, 0).cluster;
     let ClusterNetwork { net, address: cluster_address, listens_on } =
-        runtimes.node.block_on(cluster::network(&args, &env, cluster_connections, metrics.net))?;
+        runtimes.node.block_on(cluster::network(&args, &env, cluster_connections, metrics.net, &reloads))?;
 
     let tls = args.tls.load(
         &env,
@@ -81,7 +82,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         descriptors::handshakes_max(descriptor_limit),
     )?;
     if let Some(tls) = &tls {
-        runtimes.node.spawn(Arc::clone(&tls.server).watch(runtimes.tasks()));
+        runtimes.node.spawn(Arc::clone(&tls.server).watch(runtimes.tasks(), reloads.clone()));
     }
     if let Some(encryption) = encryption {
         encryption.log();
@@ -123,8 +124,16 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     let shares = descriptors::shares(descriptor_limit, node.store.open_files());
     let http = listen::http_address(&addresses, tls.is_some());
     let sources = bucksaw_sources::Config { tls: tls.clone(), ..settings::sources(&args, &plan, shares, http) };
+    // Answers are rendered, and the audit trail is written, on blocking threads of the HTTP runtime.
+    let http_tasks: Arc<dyn Tasks> = Arc::new(real::Tasks::new(runtimes.http.handle().clone()));
+    let records = Intake::new(node.queue.clone(), env.clone());
+    let audit =
+        args.is_audited().then(|| AuditTrail::new(records.clone(), node.id.to_string(), Arc::clone(&http_tasks)));
+    if let Some(trail) = audit.clone() {
+        reloads.observe(move |reload| trail.record_reload(reload));
+    }
     let intake = TcpIntake {
-        intake: Intake::new(node.queue.clone(), env.clone()),
+        intake: records,
         shedder: node.shedder.clone(),
         sender_memory: UnfinishedBytes::new(&sources),
         config: sources,
@@ -132,6 +141,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         slots: ConnectionSlots::new(shares.lines),
         agents: Arc::clone(&metrics.agents),
         authenticator: authenticator.clone(),
+        audit: audit.clone(),
     };
     let (slots, queue, context) = (intake.slots.clone(), node.queue.clone(), node.store_context.clone());
     let monitor = DescriptorMonitor { limit: descriptor_limit, shares, slots, queue, context };
@@ -145,27 +155,24 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         memory_limit_bytes: memory_limit.bytes,
         insecure_listeners: open.into_iter().map(|listener| listener.name).collect(),
     };
-    let mut api_config = bucksaw_api::Config { tls, ..settings::api(&args, &plan, shares) };
-    // No other name has a page that a browser trusts to be this node.
-    let certified = api_config.tls.as_ref().map(|tls| tls.server.host_names());
-    api_config.allowed_hosts.extend(certified.unwrap_or_default());
-    // Answers are rendered on blocking threads of the HTTP runtime.
-    let http_tasks = Arc::new(real::Tasks::new(runtimes.http.handle().clone()));
+    let api_config = bucksaw_api::Config { tls, ..settings::api(&args, &plan, shares) };
     let answers = Answers::new(node.engine.clone(), http_tasks).with_scatter(node.scatter.clone());
     let kafka_status = kafka.as_ref().map(|config| kafka_status::part(config, &metrics.kafka.monitor, &env));
     let app = App::new(answers, node.shedder.clone(), env, api_config, metrics.api, info, registry)
         .with_authenticator(authenticator.clone())
         .with_repair(node.repair.clone())
+        .with_erasures(Some(node.erasures.clone()))
         .with_status_part(kafka_status)
         .with_agents(metrics.agents, &node.cluster)
         .with_cluster(node.cluster.clone(), args.replication_factor)
-        .with_audit(args.audit);
+        .with_audit(audit.clone())
+        .with_reloads(reloads.clone());
 
     let signals = Signals::install(&runtimes.http)?;
     let mut tasks = node.start();
     let (stop, stopping) = watch::channel(false);
     if let Some(authenticator) = authenticator {
-        runtimes.node.spawn(authenticator.reload_changes(node.tasks.clone(), stopping.clone()));
+        runtimes.node.spawn(authenticator.reload_changes(node.tasks.clone(), reloads, stopping.clone()));
     }
     if let Some(sink) = sink {
         runtimes.node.spawn(sink.run(node.tasks.clone(), stopping.clone()));
@@ -188,7 +195,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     if let Some(kafka) = kafka {
         kafka.join();
     }
-    if let Some(trail) = app.audit_trail() {
+    if let Some(trail) = audit {
         trail.flush();
     }
     runtimes.node.block_on(tasks.stop());

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use bucksaw_clickhouse::{ClickHouseError, ClickHouseSink, ClickHouseStore, DatabaseUrl, Password};
 use bucksaw_env::{Env, Tasks};
+use bucksaw_tls::{ClientFiles, ClientTls};
 
 use super::memory::MemoryPlan;
 use super::settings;
@@ -25,6 +26,13 @@ const INSERT_BYTES_MAX: u64 = 8 << 20;
 pub(super) fn check(args: &ServeArgs) -> anyhow::Result<()> {
     if args.clickhouse_sink.is_some() && !args.roles.contains(&Role::Store) {
         bail!("--clickhouse-sink: only nodes with the role store send records to it");
+    }
+    let of_store = match &args.store {
+        StoreLocation::ClickHouse(url) => Some(url),
+        StoreLocation::Segments => None,
+    };
+    if args.database_ca.is_some() && !of_store.into_iter().chain(&args.clickhouse_sink).any(|url| url.is_tls) {
+        bail!("--database-ca: connections to ClickHouse use TLS with clickhouses:// in the URL");
     }
     let StoreLocation::ClickHouse(_) = &args.store else { return Ok(()) };
     if args.clickhouse_sink.is_some() {
@@ -51,7 +59,7 @@ pub(super) fn clickhouse(
     metrics: bucksaw_clickhouse::Metrics,
 ) -> anyhow::Result<Option<Arc<ClickHouseStore>>> {
     let StoreLocation::ClickHouse(url) = &args.store else { return Ok(None) };
-    let config = config(plan, url, args.retention_age.0, password(args.database_password_file.as_deref(), env)?);
+    let config = config(args, plan, url, args.retention_age.0, env)?;
     let store = ClickHouseStore::open(env.clone(), tasks, config, metrics);
     Ok(Some(Arc::new(store.map_err(|error| explain(error, "--store", url))?)))
 }
@@ -65,24 +73,30 @@ pub(super) fn sink(
     metrics: bucksaw_clickhouse::Metrics,
 ) -> anyhow::Result<Option<Arc<ClickHouseSink>>> {
     let Some(url) = &args.clickhouse_sink else { return Ok(None) };
-    let config = config(plan, url, None, password(args.database_password_file.as_deref(), env)?);
+    let config = config(args, plan, url, None, env)?;
     let sink = ClickHouseSink::open(env.clone(), tasks, data_dir.join("clickhouse"), config, metrics);
     Ok(Some(Arc::new(sink.map_err(|error| explain(error, "--clickhouse-sink", url))?)))
 }
 
 fn config(
+    args: &ServeArgs,
     plan: &MemoryPlan,
     url: &DatabaseUrl,
     retention_age: Option<Duration>,
-    password: Password,
-) -> bucksaw_clickhouse::Config {
+    env: &Env,
+) -> anyhow::Result<bucksaw_clickhouse::Config> {
+    let password = password(args.database_password_file.as_deref(), env)?;
+    let files = ClientFiles { ca: args.database_ca.clone(), ..ClientFiles::default() };
+    let tls = url.is_tls.then(|| ClientTls::load(Arc::clone(&env.fs), files, &[])).transpose();
+    let tls = tls.with_context(|| format!("{url}: cannot use TLS"))?;
     let each = plan.merge_input / (2 * url.connections as u64).max(1);
-    bucksaw_clickhouse::Config {
+    Ok(bucksaw_clickhouse::Config {
+        tls,
         // Shorter than a second is not possible in the rule of a table.
         retention_age: url.retention.or(retention_age).map(|age| age.max(Duration::from_secs(1))),
         insert_bytes: settings::bytes(each.clamp(INSERT_BYTES_MIN, INSERT_BYTES_MAX)),
         ..bucksaw_clickhouse::Config::new(url.clone(), password)
-    }
+    })
 }
 
 fn password(file: Option<&Path>, env: &Env) -> anyhow::Result<Password> {

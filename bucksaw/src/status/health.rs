@@ -147,6 +147,10 @@ fn problems(node: &NodeFields) -> Vec<String> {
             .push(format!("has {waiting} on disk for ClickHouse, the oldest for {}: it is slow", human_seconds(age)));
     }
     problems.extend(kafka(node));
+    for reload in node.get("failed_reloads").and_then(Value::as_array).into_iter().flatten() {
+        let [file, path, failure] = ["file", "path", "failure"].map(|key| plain_text(&reload[key]));
+        problems.push(format!("cannot use the changed {file} {path}, and keeps its previous content: {failure}"));
+    }
     // A full index halts ingest, which the state reports.
     if is("store_index_memory_high") && state != Some("halted") {
         problems.push(
@@ -295,6 +299,8 @@ mod tests {
                         "kafka_topics": [{"topic": "orders", "lag": 60}, {"topic": "audit", "lag": 10}]},
                     {"id": "l", "state": "ready", "kafka_behind_seconds": 30.0, "kafka_lag": 7},
                     {"id": "m", "state": "ready", "sink_failure": null, "sink_waiting_seconds": 90.0, "sink_waiting_bytes": 2048},
+                    {"id": "o", "state": "ready",
+                        "failed_reloads": [{"file": "auth file", "path": "/a.toml", "failure": "line 2: no"}]},
                     {"id": "n", "state": "ready", "encryption_segments_without_key": ["store/x.seg"], "encryption_keys": [
                         {"key": "b585208aaaf4bee7", "segments": 9, "bytes": 9, "writing": true, "named": true},
                         {"key": "51df6e00a2f0b6e7", "segments": 1, "bytes": 9, "writing": false, "named": false},
@@ -305,7 +311,7 @@ mod tests {
                 "replication_factor": 3, "stores_alive": 1, "stores_missing": 2,
             }),
             &[
-                "14 nodes, 28 problems:",
+                "15 nodes, 29 problems:",
                 "- 1 of 3 stores is alive: until 2 more join, nothing is gathered; records stay in their queues and are found \
                  there",
                 "- a (a:1) is down since T: records that only it holds are missing from answers",
@@ -333,6 +339,7 @@ mod tests {
                 "- j reads nothing from Kafka, as its queue refuses records: no space",
                 "- k is 2m behind Kafka: 70 messages are not stored, most of topic orders",
                 "- m has 2.0 KB on disk for ClickHouse, the oldest for 2m: it is slow",
+                "- o cannot use the changed auth file /a.toml, and keeps its previous content: line 2: no",
                 "- n has 1 segment encrypted with key 51df6e00a2f0b6e7, which is not among its keys: add it to them again",
                 "- n cannot read 1 segment for want of a key: answers over their time are partial",
                 "- incompatible peer at h:3: protocol version 2, this node 1.0",

@@ -3,6 +3,7 @@
 mod auth_node;
 mod calls;
 mod connections;
+mod erase;
 mod http_table;
 mod oidc;
 mod tenants;

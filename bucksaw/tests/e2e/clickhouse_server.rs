@@ -13,7 +13,7 @@ use crate::wait::wait_for;
 /// A server that runs or has run, with a directory of its own. It is killed when dropped.
 pub(crate) struct ClickHouseServer {
     dir: TempDir,
-    http_port: u16,
+    pub(crate) http_port: u16,
     /// The port for other shards, and the ports of all shards.
     shard: Option<(u16, [u16; 2])>,
     child: Option<Child>,

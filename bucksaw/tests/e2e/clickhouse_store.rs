@@ -2,13 +2,17 @@
 //!
 //! `same_as_grep` compares the answers with those of grep.
 
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::clickhouse_server::ClickHouseServer;
 use crate::client::encode;
-use crate::node::TestServer;
+use crate::node::{TestServer, bucksaw, run};
+use crate::senders::python;
 use crate::wait::{wait_for, wait_until};
 
 /// Segments are stored soon.
@@ -422,6 +426,59 @@ fn the_shards_of_a_distributed_table_get_each_record_once() {
     };
     let rows = [&first, &second].map(rows);
     assert!(rows.iter().sum::<u64>() == 4_000 && rows.iter().all(|rows| *rows > 1_000), "{rows:?}");
+}
+
+/// The server of the tests does not speak TLS, so a proxy before it does.
+#[test]
+fn clickhouse_is_reached_by_tls_and_identifies_itself() {
+    let database = ClickHouseServer::start();
+    let certificates = tempfile::tempdir().unwrap();
+    let file = |name: &str| certificates.path().join(name).display().to_string();
+    for arguments in [&["certs", "ca"][..], &["certs", "node", "127.0.0.1"]] {
+        let made = run(bucksaw(arguments).args(["--dir", &file("")]), b"");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    }
+    let proxy = TlsProxy::start(&file("127.0.0.1.pem"), &file("127.0.0.1.key"), database.http_port);
+    let (url, ca) = (format!("clickhouses://127.0.0.1:{}/logs", proxy.port), file("ca.pem"));
+    let node = TestServer::start(&[QUICK, &["--store", &url, "--database-ca", &ca]].concat());
+    send(&node, 0..1_000);
+    node.wait_stored();
+    assert_eq!(database.ask("SELECT count() FROM logs.records"), "1000");
+    assert!(sorted(lines(&node, "q=line")) == sorted(numbered(0..1_000)));
+    let refused = |flags: &[&str], words: &str| {
+        let home = tempfile::tempdir().unwrap();
+        let Err((_, log)) = TestServer::try_start_in(home.path(), flags) else { panic!("{flags:?} are accepted") };
+        assert!(log.contains(words), "{flags:?}: {log}");
+    };
+    refused(&["--store", &url], "not signed by a CA that is trusted here: name the file of its CA with --database-ca");
+    let plain = database.url("logs").replace("clickhouse:", "clickhouses:");
+    refused(&["--store", &plain, "--database-ca", &ca], "does not speak TLS at this port");
+    refused(&["--database-ca", &ca], "--database-ca: connections to ClickHouse use TLS with clickhouses://");
+}
+
+/// A process that accepts TLS for a port in plain text.
+struct TlsProxy {
+    child: Child,
+    port: u16,
+}
+
+impl TlsProxy {
+    fn start(certificate: &str, key: &str, to: u16) -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../senders/clients/tls_proxy.py");
+        let mut command = Command::new(python());
+        command.arg(script).args([certificate, key, &to.to_string()]).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self { child, port: line.trim().parse().unwrap() }
+    }
+}
+
+impl Drop for TlsProxy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 #[test]

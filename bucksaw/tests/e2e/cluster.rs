@@ -2,6 +2,7 @@
 
 mod damaged;
 mod duplicate_id;
+mod erase;
 mod retry;
 mod secret;
 mod watch;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bucksaw_auth::Authenticator;
 use bucksaw_cluster::Cluster;
-use bucksaw_env::Env;
+use bucksaw_env::{Env, Reloads};
 use bucksaw_ingest::Queue;
 use bucksaw_oidc::IdentityProvider;
 use bucksaw_query::{Answers, Engine};
@@ -16,6 +16,7 @@ use bucksaw_sources::http::BodyIntake;
 use bucksaw_sources::intake::EventFilter;
 use bucksaw_sources::{AgentRegistry, AuditTrail, Intake};
 use bucksaw_steering::LoadShedder;
+use bucksaw_store::erasure::ErasureSpread;
 use bucksaw_store::repair::Repair;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
@@ -73,11 +74,14 @@ pub struct App {
     pub(crate) history: Arc<History>,
     pub(crate) membership: Option<ClusterMembership>,
     pub(crate) repair: Option<Arc<Repair>>,
+    /// `None` where nothing can be erased.
+    pub(crate) erasures: Option<ErasureSpread>,
     pub(crate) agents: Arc<AgentRegistry>,
     /// `None` if every client may do everything.
     pub(crate) authenticator: Option<Authenticator>,
     pub(crate) provider: IdentityProvider,
     pub(crate) audit: Option<Arc<AuditTrail>>,
+    pub(crate) reloads: Reloads,
     pub(crate) status_parts: Vec<Arc<dyn StatusPart>>,
     ready: Arc<AtomicBool>,
 }
@@ -122,10 +126,12 @@ impl App {
             registry: Arc::new(registry),
             membership: None,
             repair: None,
+            erasures: None,
             agents: Arc::default(),
             authenticator: None,
             provider,
             audit: None,
+            reloads: Reloads::default(),
             status_parts: Vec::new(),
             ready: Arc::new(AtomicBool::new(true)),
         }
@@ -145,22 +151,26 @@ impl App {
 
     /// The same with an audit trail, or without one.
     #[must_use]
-    pub fn with_audit(self, is_audited: bool) -> Self {
-        let intake = Intake::new(Arc::clone(self.queue()), self.env.clone());
-        let trail = || AuditTrail::new(intake, self.info.id.clone(), Arc::clone(self.answers.tasks()));
-        Self { audit: is_audited.then(trail), ..self }
+    pub fn with_audit(self, audit: Option<Arc<AuditTrail>>) -> Self {
+        Self { audit, ..self }
     }
 
-    /// The audit trail, if the node has one.
+    /// The same with the reloads of changed files, for the status.
     #[must_use]
-    pub fn audit_trail(&self) -> Option<&Arc<AuditTrail>> {
-        self.audit.as_ref()
+    pub fn with_reloads(self, reloads: Reloads) -> Self {
+        Self { reloads, ..self }
     }
 
     /// Adds the progress of repair to the status. Call it before [`Self::with_cluster`].
     #[must_use]
     pub fn with_repair(self, repair: Option<Arc<Repair>>) -> Self {
         Self { repair, ..self }
+    }
+
+    /// The same with erasures, which this spreads to the other nodes.
+    #[must_use]
+    pub fn with_erasures(self, erasures: Option<ErasureSpread>) -> Self {
+        Self { erasures, ..self }
     }
 
     /// Adds a part to the status. Call it before [`Self::with_cluster`].

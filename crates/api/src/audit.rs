@@ -18,7 +18,7 @@ use crate::app::App;
 const TOKEN: &str = "token";
 
 /// The calls that read records or change something, by their paths, and the names of their entries.
-const ACTIONS: [(&str, &str); 11] = [
+const ACTIONS: [(&str, &str); 12] = [
     ("/api/v1/login", "log-in"),
     ("/api/v1/logout", "log-out"),
     ("/api/v1/query", "query"),
@@ -30,6 +30,7 @@ const ACTIONS: [(&str, &str); 11] = [
     ("/api/v1/labels", "labels"),
     ("/api/v1/streams", "streams"),
     ("/api/v1/forget", "forget"),
+    ("/api/v1/erase", "erase"),
 ];
 
 /// The names of the calls of the service `bucksaw.v1`.
@@ -118,13 +119,16 @@ pub(crate) fn write(app: &App, action: &str, outcome: AuditOutcome, facts: &Requ
     trail.record(&AuditEntry { action, who, client, outcome, details: &details });
 }
 
-/// Writes the entry of a call of gRPC that was refused before its method was called.
-pub(crate) fn write_refused_call(app: &App, request: &Request) {
+/// Writes the entry of a call of gRPC that was refused before its method was called. `who` is the name of the client's credential,
+/// if it is known.
+pub(crate) fn write_refused_call(app: &App, request: &Request, who: Option<&str>, outcome: AuditOutcome) {
     let facts = RequestFacts::begin(request.extensions().get());
-    write(app, OTHER, AuditOutcome::Refused, &facts, &[("path", request.uri().path())]);
+    facts.set_who(who);
+    write(app, OTHER, outcome, &facts, &[("path", request.uri().path())]);
 }
 
-fn outcome_of_status(status: StatusCode) -> AuditOutcome {
+/// The outcome of a request that is answered with this status.
+pub(crate) fn outcome_of_status(status: StatusCode) -> AuditOutcome {
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS => AuditOutcome::Refused,
         status if status.is_client_error() || status.is_server_error() => AuditOutcome::Failed,
@@ -169,8 +173,7 @@ mod tests {
 
     #[tokio::test]
     async fn requests_for_records_and_changes_are_in_the_trail() {
-        let app = fixtures::app(&sim::Fs::new(), 1);
-        let app = app.with_audit(true);
+        let app = fixtures::audited(fixtures::app(&sim::Fs::new(), 1));
         assert_eq!(send(&app, get("/api/v1/count?q=a+%22b%22&path=x")).await, 400);
         assert_eq!(send(&app, get("/api/v1/count?q=secret")).await, 200);
         assert_eq!(send(&app, get("/metrics")).await, 200);
@@ -192,7 +195,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_with_a_label_scope_does_not_find_the_trail() {
-        let app = fixtures::app(&sim::Fs::new(), 1).with_audit(true);
+        let app = fixtures::audited(fixtures::app(&sim::Fs::new(), 1));
         send(&app, get("/api/v1/count")).await;
         assert_eq!(entries(&app).await.len(), 1);
         for (scope, want) in [("", 0), ("tenant=a", 0), ("_bucksaw=audit", 1)] {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bucksaw_env::{Env, real, sim};
 use bucksaw_ingest::{Metrics as QueueMetrics, Queue};
 use bucksaw_query::{Answers, Engine, ScanPool};
+use bucksaw_sources::{AuditTrail, Intake};
 use bucksaw_steering::LoadShedder;
 use prometheus_client::registry::Registry;
 
@@ -38,4 +39,11 @@ pub(crate) fn app_with(fs: &sim::Fs, seed: u64, clock: Arc<sim::Clock>, api_conf
     let tasks = real::Tasks::new(tokio::runtime::Handle::current());
     let answers = Answers::new(Arc::new(engine), Arc::new(tasks));
     App::new(answers, shedder, env, api_config, metrics, NodeInfo::default(), registry)
+}
+
+/// The same with an audit trail.
+pub(crate) fn audited(app: App) -> App {
+    let intake = Intake::new(Arc::clone(app.queue()), app.env.clone());
+    let trail = AuditTrail::new(intake, app.info.id.clone(), Arc::clone(app.answers.tasks()));
+    app.with_audit(Some(trail))
 }

@@ -16,7 +16,9 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use bucksaw_sources::ListenerTls;
 
+use crate::config::Config;
 use crate::error::ApiError;
 use crate::metrics::{Metrics, RefusalReason};
 
@@ -34,13 +36,17 @@ const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     names: Arc<[String]>,
+    /// Its certificate changes while the node runs, and with it the names that a browser trusts to be this node.
+    tls: Option<ListenerTls>,
     metrics: Metrics,
 }
 
 impl Guard {
-    /// Accepts these host names besides `localhost` and all addresses; [`ANY`] accepts all, `*.a` one label before `a`.
-    pub(crate) fn new(names: &[String], metrics: Metrics) -> Self {
-        Self { names: names.iter().map(|name| canonical(name)).collect(), metrics }
+    /// Accepts the allowed host names and those of the certificate, besides `localhost` and all addresses; [`ANY`] accepts all,
+    /// `*.a` one label before `a`.
+    pub(crate) fn new(config: &Config, metrics: Metrics) -> Self {
+        let names = config.allowed_hosts.iter().map(|name| canonical(name)).collect();
+        Self { names, tls: config.tls.clone(), metrics }
     }
 
     fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), RefusalReason> {
@@ -77,7 +83,13 @@ impl Guard {
         // As in certificates, `*` is one label.
         let parent = host.split_once('.').map(|(_, parent)| parent);
         let is_below = |name: &str| name.strip_prefix("*.").is_some_and(|domain| parent == Some(domain));
-        host == "localhost" || self.names.iter().any(|name| name == ANY || *name == host || is_below(name))
+        let is_certified = |tls: &ListenerTls| {
+            let names = tls.server.host_names();
+            names.iter().map(|name| canonical(name)).any(|name| name == host || is_below(&name))
+        };
+        host == "localhost"
+            || self.names.iter().any(|name| name == ANY || *name == host || is_below(name))
+            || self.tls.as_ref().is_some_and(is_certified)
     }
 }
 
@@ -187,6 +199,11 @@ mod tests {
 
     use super::*;
 
+    fn guard_of(names: &[String]) -> Guard {
+        let config = Config { allowed_hosts: names.to_vec(), ..Config::default() };
+        Guard::new(&config, Metrics::new(&mut Registry::default()))
+    }
+
     fn check(
         method: &str,
         target: &str,
@@ -194,7 +211,7 @@ mod tests {
         names: &[&str],
     ) -> Option<RefusalReason> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let guard = Guard::new(&names, Metrics::new(&mut Registry::default()));
+        let guard = guard_of(&names);
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, HeaderValue::from_static(value));
@@ -388,7 +405,7 @@ mod tests {
             } else {
                 None
             };
-            let guard = Guard::new(&["Logs.Example".to_owned()], Metrics::new(&mut Registry::default()));
+            let guard = guard_of(&["Logs.Example".to_owned()]);
             let got = guard.check(&method.parse().unwrap(), &path.parse().unwrap(), &headers).err();
             prop_assert_eq!(got, want);
         }
@@ -401,7 +418,7 @@ mod tests {
                     headers.insert(name, value);
                 }
             }
-            let guard = Guard::new(&[], Metrics::new(&mut Registry::default()));
+            let guard = guard_of(&[]);
             let is_refused = guard.check(&Method::GET, &Uri::from_static("/api/v1/query"), &headers).is_err();
             // Only an address and `localhost` pass without a configured name.
             let name = host.split(':').next().unwrap_or_default();

@@ -15,6 +15,7 @@ mod compress;
 mod config;
 mod connections;
 mod detached;
+mod erasures;
 mod error;
 #[cfg(test)]
 mod fixtures;

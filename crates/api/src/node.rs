@@ -256,8 +256,14 @@ fn node_status_blocking(app: &App) -> Value {
         status["authentication"] = json!({
             "credentials": auth.credentials,
             "loaded": format_time(Some(auth.loaded_at)),
-            "failure": auth.failure,
         });
+    }
+    let failed_reloads = app.reloads.failed().into_iter();
+    let failed_reloads: Vec<Value> = failed_reloads
+        .map(|failed| json!({ "file": failed.name, "path": failed.path.display().to_string(), "failure": failed.failure }))
+        .collect();
+    if !failed_reloads.is_empty() {
+        status["failed_reloads"] = failed_reloads.into();
     }
     let damaged_keys = queue.damaged_keys();
     if damaged_keys > 0 {
@@ -359,6 +365,7 @@ pub(crate) async fn calls() -> &'static str {
      GET  /api/v1/count, /api/v1/histogram, /api/v1/fields, /api/v1/context, /api/v1/labels, /api/v1/streams\n\
      GET  /api/v1/check, /api/v1/cluster, /api/v1/agents, /api/v1/history\n\
      POST /api/v1/forget?node=ID   remove a node that will not return\n\
+     POST /api/v1/erase?q=         remove records; GET /api/v1/erasures: how far that is\n\
      POST /api/v1/login, /api/v1/logout   of the page; GET /api/v1/session: who the client is\n\
      GET  /metrics, /-/healthy, /-/ready\n"
 }

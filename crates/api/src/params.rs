@@ -117,6 +117,21 @@ impl Params {
         })
     }
 
+    /// A time range of an erasure: by default all earlier records. It may not reach into the future by more than the clocks of
+    /// senders do.
+    pub(crate) fn past_range(&self, now: Millis) -> Result<(Millis, Millis), ApiError> {
+        let zone = self.zone()?;
+        let from = self.moment("from", now, &zone)?.unwrap_or(Millis(0));
+        let to = self.moment("to", now, &zone)?.unwrap_or(now.saturating_add(1));
+        if from > to {
+            return Err(ApiError::bad_request("from is later than to"));
+        }
+        if to > now.saturating_add(Millis::AHEAD_MS_MAX + 1) {
+            return Err(ApiError::bad_request("to is in the future: only records that exist can be erased"));
+        }
+        Ok((from, to))
+    }
+
     pub(crate) fn id(&self, name: &str) -> Result<Option<Id>, ApiError> {
         let id = self.non_empty(name)?.map(str::parse).transpose();
         id.map_err(|error| ApiError::bad_request(format!("{name}: {error}")))

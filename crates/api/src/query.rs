@@ -257,4 +257,6 @@ pub(crate) fn send_document(
 }
 
 #[cfg(test)]
+mod tenant_tests;
+#[cfg(test)]
 mod tests;

@@ -16,7 +16,8 @@ use crate::app::App;
 use crate::connections::{GrpcCalls, Surface};
 use crate::guard::Guard;
 use crate::{
-    agents, audit, compress, connections, grpc_calls, guard, ingest, node, page, query, senders, streams, tail,
+    agents, audit, compress, connections, erasures, grpc_calls, guard, ingest, node, page, query, senders, streams,
+    tail,
 };
 
 pub use crate::grpc_calls::grpc_methods;
@@ -87,6 +88,8 @@ fn http_routes() -> Routes {
         .route("/api/v1/history", Nodes, get(node::history))
         .route("/metrics", Nodes, get(node::metrics))
         .route("/api/v1/forget", Admin, post(node::forget))
+        .route("/api/v1/erase", Admin, post(erasures::erase))
+        .route("/api/v1/erasures", Admin, get(erasures::erasures))
         .merge(senders::routes())
 }
 
@@ -109,7 +112,7 @@ pub fn otlp_routes() -> Vec<(&'static str, RouteAccess)> {
 }
 
 pub(crate) fn router(app: App) -> Router {
-    let guard = Guard::new(&app.config.allowed_hosts, app.metrics.clone());
+    let guard = Guard::new(&app.config, app.metrics.clone());
     let (routes, check) = http_routes().with_check(&app, "http");
     routes
         .fallback(node::unknown_path)
@@ -124,12 +127,13 @@ pub(crate) fn router(app: App) -> Router {
 }
 
 pub(crate) fn otlp_router(app: App) -> Router {
-    let guard = Guard::new(&app.config.allowed_hosts, app.metrics.clone());
+    let guard = Guard::new(&app.config, app.metrics.clone());
     let (routes, check) = otlp_http_routes().with_check(&app, "otlp-http");
     routes
         .fallback(senders::unknown_otlp_path)
         .method_not_allowed_fallback(senders::unknown_otlp_path)
         .layer(from_fn_with_state(check, access::check))
         .layer(from_fn_with_state(guard, guard::guard))
+        .layer(from_fn_with_state(app.clone(), audit::audit))
         .with_state(app)
 }

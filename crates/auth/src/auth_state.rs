@@ -31,8 +31,8 @@ pub(crate) struct AuthState {
 pub(crate) struct LoadedFile {
     pub(crate) stat: Option<FileStat>,
     pub(crate) loaded_at: Millis,
-    /// Why it is not in use.
-    pub(crate) failure: Option<String>,
+    /// Whether it was valid.
+    pub(crate) is_in_use: bool,
 }
 
 impl AuthState {

@@ -6,7 +6,9 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use bucksaw_env::{Env, FileStat, LogLimits, Tasks, lock, log_limited, run_blocking, set_gauge, wait_for_stop};
+use bucksaw_env::{
+    Env, FileStat, LogLimits, Reload, Reloads, Tasks, lock, log_limited, run_blocking, set_gauge, wait_for_stop,
+};
 use bucksaw_record::Millis;
 use tokio::sync::watch;
 use tracing::{error, info, warn};
@@ -39,8 +41,6 @@ pub struct AuthStatus {
     pub credentials: usize,
     /// When the version in use was read.
     pub loaded_at: Millis,
-    /// Why the version on disk is not in use; `None` if it is.
-    pub failure: Option<String>,
 }
 
 impl Authenticator {
@@ -55,7 +55,7 @@ impl Authenticator {
         }
         set_gauge(&metrics.credentials, rules.credentials() as u64);
         let loaded_at = Millis(env.clock.unix_ms());
-        let file = LoadedFile { stat: Some(stat), loaded_at, failure: None };
+        let file = LoadedFile { stat: Some(stat), loaded_at, is_in_use: true };
         Ok(Self {
             state: Arc::new(AuthState {
                 log_limits: LogLimits::new(Arc::clone(&env.clock)),
@@ -194,32 +194,33 @@ impl Authenticator {
     pub fn status(&self) -> AuthStatus {
         let (_, rules) = self.state.current();
         let file = lock(&self.state.file);
-        AuthStatus { credentials: rules.credentials(), loaded_at: file.loaded_at, failure: file.failure.clone() }
+        AuthStatus { credentials: rules.credentials(), loaded_at: file.loaded_at }
     }
 
     /// Reloads the file whenever it changes, until `stop` is true or its sender is gone.
-    pub async fn reload_changes(self, tasks: Arc<dyn Tasks>, mut stop: watch::Receiver<bool>) {
+    pub async fn reload_changes(self, tasks: Arc<dyn Tasks>, reloads: Reloads, mut stop: watch::Receiver<bool>) {
         loop {
             tokio::select! {
                 () = tasks.sleep(RELOAD_INTERVAL) => {}
                 () = wait_for_stop(&mut stop) => return,
             }
-            let authenticator = self.clone();
+            let (authenticator, reloads) = (self.clone(), reloads.clone());
             // Reading may wait for the disk. A panic would be a bug, and leaves the last rules in use.
-            let _ = run_blocking(&tasks, move || authenticator.reload()).await;
+            let _ = run_blocking(&tasks, move || authenticator.reload(&reloads)).await;
         }
     }
 
-    /// Reads the file if it has changed since it was last read. A file that is not valid changes nothing but the status.
-    pub fn reload(&self) {
+    /// Reads the file if it has changed since it was last read. A file that is not valid changes nothing but `reloads`.
+    pub fn reload(&self, reloads: &Reloads) {
         let state = &self.state;
         let stat = state.env.fs.stat(&state.path).ok();
         {
             let file = lock(&state.file);
-            if file.stat == stat && !(stat.is_none() && file.failure.is_none()) {
+            if file.stat == stat && !(stat.is_none() && file.is_in_use) {
                 return;
             }
         }
+        let report = |failure| reloads.report(&Reload { name: "auth file", path: &state.path, failure });
         match read(&state.env, &state.path) {
             Ok((stat, rules)) => {
                 let credentials = rules.credentials();
@@ -228,17 +229,21 @@ impl Authenticator {
                     *current = (current.0 + 1, Arc::new(rules));
                 }
                 let loaded_at = Millis(state.env.clock.unix_ms());
-                *lock(&state.file) = LoadedFile { stat: Some(stat), loaded_at, failure: None };
+                *lock(&state.file) = LoadedFile { stat: Some(stat), loaded_at, is_in_use: true };
                 state.metrics.reloads.inc();
                 state.metrics.file_invalid.set(0);
                 set_gauge(&state.metrics.credentials, credentials as u64);
                 info!(path = %state.path.display(), credentials, "the auth file was reloaded");
+                report(None);
             }
             Err(failure) => {
                 error!(path = %state.path.display(), error = %failure, "the auth file is not valid: its last valid version stays in use");
-                let mut file = lock(&state.file);
-                (file.stat, file.failure) = (stat, Some(failure.to_string()));
+                {
+                    let mut file = lock(&state.file);
+                    (file.stat, file.is_in_use) = (stat, false);
+                }
                 state.metrics.file_invalid.set(1);
+                report(Some(&failure.to_string()));
             }
         }
     }

@@ -13,10 +13,11 @@ use std::time::Duration;
 use bucksaw_env::{Tasks, with_timeout};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
-use hyper::client::conn::http1;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{CONTENT_ENCODING, HOST, USER_AGENT};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
@@ -104,10 +105,13 @@ impl DatabaseClient {
         let socket =
             connect.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into())).map_err(ClickHouseError::Connect)?;
         socket.set_nodelay(true).map_err(ClickHouseError::Connect)?;
-        let (mut connection, driver) = http1::handshake(TokioIo::new(socket)).await?;
-        let mut driving = JoinSet::new();
-        // An error also ends the answer that is being read.
-        driving.spawn(async move { drop(driver.await) });
+        let (mut connection, _driving) = match &self.config.tls {
+            None => begin(socket).await?,
+            Some(tls) => {
+                let secured = with_timeout(&self.tasks, limit, tls.connect(&url.host, socket)).await;
+                begin(secured.ok_or(ClickHouseError::Timeout(limit.as_secs()))??).await?
+            }
+        };
         let is_compressed = statement.is_compressed;
         let (target, body) = statement.request();
         let mut request = Request::post(target);
@@ -157,6 +161,17 @@ impl DatabaseClient {
         }
         ClickHouseError::Refused { code, message: shorten(&text) }
     }
+}
+
+/// Begins HTTP on a connection. Dropping the set closes it.
+async fn begin(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> Result<(SendRequest<Full<Bytes>>, JoinSet<()>), ClickHouseError> {
+    let (connection, driver) = http1::handshake(TokioIo::new(stream)).await?;
+    let mut driving = JoinSet::new();
+    // An error also ends the answer that is being read.
+    driving.spawn(async move { drop(driver.await) });
+    Ok((connection, driving))
 }
 
 /// Passes pieces to the thread that reads them.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use bucksaw_tls::ClientTls;
+
 use crate::database_url::DatabaseUrl;
 
 /// Settings of the store.
@@ -12,6 +14,8 @@ pub struct Config {
     pub url: DatabaseUrl,
     /// The user's password.
     pub password: Password,
+    /// TLS, for a URL that has it.
+    pub tls: Option<ClientTls>,
     /// The age at which ClickHouse removes records.
     pub retention_age: Option<Duration>,
     /// Bytes of text in the queue that are worth an insert,
@@ -34,6 +38,7 @@ impl Config {
         Self {
             url,
             password,
+            tls: None,
             retention_age: None,
             batch_bytes_min: 32 << 20,
             batch_age: Duration::from_secs(1),

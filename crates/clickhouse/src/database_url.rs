@@ -1,4 +1,4 @@
-//! The URL of a database: `clickhouse://[USER@]HOST[:PORT]/DATABASE[?OPTION=VALUE[&…]]`.
+//! The URL of a database: `clickhouse://[USER@]HOST[:PORT]/DATABASE[?OPTION=VALUE[&…]]`, or `clickhouses://…` for TLS.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,8 +8,9 @@ use std::time::Duration;
 use bucksaw_record::time::parse_duration;
 use percent_encoding::percent_decode_str;
 
-/// The port of ClickHouse's HTTP interface.
+/// The ports of ClickHouse's HTTP interface, plain and with TLS.
 const DEFAULT_PORT: u16 = 8123;
+const DEFAULT_TLS_PORT: u16 = 8443;
 
 /// Maximum bytes of a name.
 const NAME_BYTES_MAX: usize = 64;
@@ -20,6 +21,8 @@ const CONNECTIONS_MAX: usize = 64;
 /// A server, a database and a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseUrl {
+    /// Whether connections use TLS.
+    pub is_tls: bool,
     /// The user; `default` unless given.
     pub user: String,
     /// A name or an address; an address of IPv6 without brackets.
@@ -44,7 +47,9 @@ pub struct DatabaseUrl {
 #[non_exhaustive]
 pub enum InvalidDatabaseUrl {
     /// It has not this form.
-    #[error("expected clickhouse://[USER@]HOST[:PORT]/DATABASE, such as clickhouse://127.0.0.1:8123/logs")]
+    #[error(
+        "expected clickhouse://[USER@]HOST[:PORT]/DATABASE, such as clickhouse://127.0.0.1:8123/logs, or clickhouses:// for TLS"
+    )]
     Syntax,
     /// It contains a password, which other users of the machine could read.
     #[error(
@@ -73,7 +78,9 @@ impl FromStr for DatabaseUrl {
     type Err = InvalidDatabaseUrl;
 
     fn from_str(text: &str) -> Result<Self, InvalidDatabaseUrl> {
-        let rest = text.strip_prefix("clickhouse://").ok_or(InvalidDatabaseUrl::Syntax)?;
+        let tls = text.strip_prefix("clickhouses://");
+        let rest = tls.or_else(|| text.strip_prefix("clickhouse://")).ok_or(InvalidDatabaseUrl::Syntax)?;
+        let is_tls = tls.is_some();
         let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, database) = place.split_once('/').ok_or(InvalidDatabaseUrl::Syntax)?;
         let (user, server) = authority.rsplit_once('@').unwrap_or(("default", authority));
@@ -81,8 +88,10 @@ impl FromStr for DatabaseUrl {
             return Err(InvalidDatabaseUrl::Password);
         }
         let user = decode(user).filter(|user| !user.is_empty() && !user.contains(char::is_control));
-        let (host, port) = split_server(server).ok_or(InvalidDatabaseUrl::Syntax)?;
+        let default_port = if is_tls { DEFAULT_TLS_PORT } else { DEFAULT_PORT };
+        let (host, port) = split_server(server, default_port).ok_or(InvalidDatabaseUrl::Syntax)?;
         let mut url = Self {
+            is_tls,
             user: user.ok_or(InvalidDatabaseUrl::Syntax)?,
             host,
             port,
@@ -117,7 +126,8 @@ impl FromStr for DatabaseUrl {
 /// Without user, options and password, for messages.
 impl fmt::Display for DatabaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "clickhouse://{}/{}", self.authority(), self.database)?;
+        let scheme = if self.is_tls { "clickhouses" } else { "clickhouse" };
+        write!(f, "{scheme}://{}/{}", self.authority(), self.database)?;
         if self.table == "records" { Ok(()) } else { write!(f, "?table={}", self.table) }
     }
 }
@@ -134,7 +144,7 @@ fn decode(text: &str) -> Option<String> {
     percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned)
 }
 
-fn split_server(server: &str) -> Option<(String, u16)> {
+fn split_server(server: &str, default_port: u16) -> Option<(String, u16)> {
     let (host, port) = match server.strip_prefix('[') {
         Some(rest) => {
             let (host, port) = rest.split_once(']')?;
@@ -143,7 +153,7 @@ fn split_server(server: &str) -> Option<(String, u16)> {
         None => server.split_once(':').map_or((server, None), |(host, port)| (host, Some(port))),
     };
     let is_host = |char: char| char.is_ascii_alphanumeric() || "-._:".contains(char);
-    let port = port.map_or(Some(DEFAULT_PORT), |port| port.parse().ok())?;
+    let port = port.map_or(Some(default_port), |port| port.parse().ok())?;
     (!host.is_empty() && host.chars().all(is_host)).then(|| (host.to_owned(), port))
 }
 
@@ -182,6 +192,8 @@ mod tests {
         assert_eq!((url.user.as_str(), url.host.as_str(), url.port), ("logs@x", "ch.example", 9123));
         assert_eq!((url.database.as_str(), url.table.as_str(), url.connections), ("app", "t_1", 8));
         assert_eq!(url.to_string(), "clickhouse://ch.example:9123/app?table=t_1");
+        let secure = parse("clickhouses://h/d").unwrap();
+        assert_eq!((secure.is_tls, secure.port, secure.to_string()), (true, 8443, "clickhouses://h:8443/d".to_owned()));
         let plain = parse("clickhouse://[::1]/logs").unwrap();
         assert_eq!((plain.user.as_str(), plain.authority().as_str()), ("default", "[::1]:8123"));
         let engine = "ReplicatedMergeTree('/clickhouse/{shard}/records', '{replica}')";

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use bucksaw_tls::TlsFailure;
+
 /// Why a call of ClickHouse failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -9,6 +11,9 @@ pub enum ClickHouseError {
     /// No connection.
     #[error("cannot connect: {0}")]
     Connect(#[source] io::Error),
+    /// No connection with TLS. The text begins with what is wrong with the server.
+    #[error("no connection with TLS: {}", with_flag(.0))]
+    Tls(#[from] TlsFailure),
     /// The connection failed during a call.
     #[error("the connection failed: {0}")]
     Connection(#[from] hyper::Error),
@@ -48,10 +53,17 @@ impl ClickHouseError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Connect(_) | Self::Connection(_) | Self::Timeout(_) | Self::Stopped | Self::Internal => true,
+            // As when the server stops. With other certificates it will not pass.
+            Self::Tls(failure) => matches!(failure, TlsFailure::Closed | TlsFailure::Other(_)),
             // Without a code, a proxy may have answered. Others may pass, such as a lack of memory; not a wrong password (516,
             // 193, 194), or an unknown user (192), and not missing rights (497).
             Self::Refused { code, .. } => !["192", "193", "194", "497", "516"].contains(&code.as_str()),
             Self::Malformed(_) | Self::Spool(_) | Self::ForeignTable | Self::NewerTable(_) => false,
         }
     }
+}
+
+/// The text of a failure with the flag of a node in the place of that of a client.
+fn with_flag(failure: &TlsFailure) -> String {
+    failure.to_string().replace("--ca", "--database-ca")
 }

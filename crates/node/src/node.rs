@@ -13,6 +13,7 @@ use bucksaw_query::{Answers, Engine, GossipPeers, QueryServer, RepairHints, Repl
 use bucksaw_record::Id;
 use bucksaw_segment::{OpenError, queue, stored};
 use bucksaw_steering::LoadShedder;
+use bucksaw_store::erasure::ErasureSpread;
 use bucksaw_store::repair::Repair;
 use bucksaw_store::{PeerTimeouts, Puller, Replication, SegmentStore, Store, StoreContext};
 use tracing::info;
@@ -53,6 +54,8 @@ pub struct Node {
     pub store_context: StoreContext,
     /// Exchanges replicas with other stores; `None` if the store replicates by itself.
     pub replication: Option<Replication>,
+    /// Spreads erasures to the other nodes.
+    pub erasures: ErasureSpread,
     /// The membership.
     pub cluster: Arc<Cluster>,
     /// Answers queries from this node alone.
@@ -160,11 +163,6 @@ impl Node {
             metrics.cluster,
         )
         .map_err(NodeOpenError::Cluster)?;
-        let (known, clock) = (Arc::clone(&cluster), Arc::clone(&env.clock));
-        let replication_factor = if segments.is_some() { replication_factor } else { store.replication_factor() };
-        let peers = GossipPeers::new(known, clock, replication_factor, config.has_other_seeds)
-            .with_shared_store(segments.is_none());
-        let query_server = QueryServer::new(Arc::clone(&engine), Arc::clone(&tasks), Arc::new(peers));
         let store_context = StoreContext {
             node: config.id,
             store: Arc::clone(&store),
@@ -177,6 +175,13 @@ impl Node {
             metrics: metrics.store,
             is_short_of_descriptors: Arc::default(),
         };
+        let erasures = ErasureSpread::new(store_context.clone(), Arc::clone(&queue));
+        let (known, clock) = (Arc::clone(&cluster), Arc::clone(&env.clock));
+        let replication_factor = if segments.is_some() { replication_factor } else { store.replication_factor() };
+        let peers = GossipPeers::new(known, clock, replication_factor, config.has_other_seeds)
+            .with_shared_store(segments.is_none())
+            .with_erasures(erasures.clone());
+        let query_server = QueryServer::new(Arc::clone(&engine), Arc::clone(&tasks), Arc::new(peers));
         let replication = segments.map(|store| Replication { context: store_context.clone(), store });
         let repair = replication.clone().filter(|_| config.roles.store);
         let repair = repair.map(|replication| Arc::new(Repair::new(replication)));
@@ -193,6 +198,7 @@ impl Node {
             store,
             store_context,
             replication,
+            erasures,
             cluster,
             engine,
             query_server,

@@ -90,6 +90,10 @@ impl NodeTasks {
         spawn(Box::pin(tick(node.clone(), stopping.clone())));
         spawn(Box::pin(publish_facts(node.clone(), stopping.clone())));
         spawn(Box::pin(watch_members(node.clone(), stopping.clone())));
+        spawn(Box::pin(spread_erasures(node.clone(), stopping.clone())));
+        if !node.roles.store {
+            spawn(Box::pin(sweep(node.clone(), stopping.clone())));
+        }
         if node.roles.store {
             spawn(Box::pin(pull(Arc::clone(&puller), stopping.clone())));
             spawn(Box::pin(maintain(node.clone(), stopping.clone())));
@@ -217,6 +221,29 @@ async fn maintain(node: Node, mut stopping: StopReceiver) {
             Err(StoreError::Stopped) => pause(&node, TICK, &mut stopping).await,
             Err(error) => {
                 log_limited!(log_limits, error, %error, "cannot merge segments; retrying");
+                pause(&node, RETRY_PAUSE, &mut stopping).await;
+            }
+        }
+    }
+}
+
+/// Exchanges erasures with the other nodes.
+async fn spread_erasures(node: Node, mut stopping: StopReceiver) {
+    while unless_stopped(&mut stopping, node.erasures.run_step()).await.is_some() {}
+}
+
+/// Removes erased records from the files of a node without the store role, which has no other maintenance.
+async fn sweep(node: Node, mut stopping: StopReceiver) {
+    let (context, log_limits) = (&node.store_context, LogLimits::new(Arc::clone(&node.env.clock)));
+    while !is_stopping(&stopping) {
+        let (store, queue, stopped) = (Arc::clone(&node.store), Arc::clone(&node.queue), stopping.clone());
+        let swept = context.run_blocking_low_priority(move || store.sweep_erasures(&queue, &|| is_stopping(&stopped)));
+        let Some(swept) = swept.await else { return };
+        match swept {
+            Ok(0) | Err(StoreError::Stopped) => pause(&node, MAINTENANCE_PERIOD, &mut stopping).await,
+            Ok(_) => {}
+            Err(error) => {
+                log_limited!(log_limits, error, %error, "cannot erase records; retrying");
                 pause(&node, RETRY_PAUSE, &mut stopping).await;
             }
         }

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use bucksaw_cluster::{Cluster, Facts, Member};
-use bucksaw_store::{Peer, PeerStore, Peers};
+use bucksaw_cluster::{Cluster, Facts, Member, MemberState};
+use bucksaw_store::{Peer, PeerMember, PeerState, PeerStore, Peers};
 
 /// The members of the cluster, as peers of this store.
 #[derive(Debug)]
@@ -28,6 +28,22 @@ impl Peers for ClusterPeers {
 
     fn stores(&self) -> Vec<Peer> {
         self.select(|own, facts| facts.roles.store && !facts.draining && own.can_replicate_to(facts))
+    }
+
+    fn members(&self) -> Vec<PeerMember> {
+        let (members, own) = (self.0.members(), self.0.facts());
+        let others = members.iter().filter(|member| member.facts.node != own.node);
+        let peer_member = |member: &Member| {
+            let holds = member.facts.stored.bytes > 0 || member.facts.queue.bytes > 0;
+            let state = match member.state {
+                _ if member.is_live() => PeerState::Live,
+                MemberState::Left if holds => PeerState::Left,
+                MemberState::Left => return None,
+                _ => PeerState::Down,
+            };
+            Some(PeerMember { peer: peer(member), state })
+        };
+        others.filter_map(peer_member).collect()
     }
 
     fn peer_stores(&self) -> Vec<PeerStore> {

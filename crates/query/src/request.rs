@@ -10,6 +10,7 @@ use bucksaw_record::{Expr, Id, LabelScope, Labels, Millis};
 use bucksaw_scan::CompileError;
 use bucksaw_segment::Rows;
 use bucksaw_store::StreamRetention;
+use bucksaw_store::erasure::ErasureSet;
 
 /// The order of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,6 +59,8 @@ pub struct Request {
     pub limit: Option<u64>,
     /// When the records of each stream are past their retention. Each engine sets it when it starts the work.
     pub retention: Option<Arc<StreamRetention>>,
+    /// What is erased; blocks of the store are already without it. Each engine sets it when it starts the work.
+    pub erasures: ErasureSet,
     /// Whether to leave out the store, because another node reads the database of all stores for this answer.
     pub queue_only: bool,
 }
@@ -76,6 +79,7 @@ impl Request {
             order: Order::Ascending,
             limit: None,
             retention: None,
+            erasures: ErasureSet::default(),
             queue_only: false,
         }
     }

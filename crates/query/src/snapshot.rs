@@ -15,9 +15,9 @@ use crate::request::Request;
 use crate::stats::{QueryStats, TrashStats, UNREADABLE};
 use crate::unit::Unit;
 
-/// The request, with the retention of the store as of now. Every search has it before its [`units`].
+/// The request, with the retention and the erasures of the store as of now. Every search has them before its [`units`].
 pub(crate) fn with_retention(engine: &Engine, request: Request) -> Request {
-    Request { retention: Some(Arc::new(engine.store.retention())), ..request }
+    Request { retention: Some(Arc::new(engine.store.retention())), erasures: engine.store.erasures(), ..request }
 }
 
 /// The units that may contain records of the request. Adds the amounts read and skipped and the damaged files to

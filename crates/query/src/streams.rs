@@ -212,7 +212,7 @@ impl StreamCount<'_> {
     }
 
     fn add_queue_segment(&mut self, view: &SegmentView, cancel: &Cancel, stats: &mut QueryStats) {
-        let mut damaged = Vec::new();
+        let (mut damaged, request) = (Vec::new(), self.request);
         let mut add = |chunk: &bucksaw_segment::Chunk<'_>| {
             if self.is_requested(chunk.labels) && self.request.retains(chunk.labels, chunk.rows.newest()) {
                 // A queue segment may contain a frame twice, after a client sent it again.
@@ -222,7 +222,7 @@ impl StreamCount<'_> {
             }
             if cancel.should_stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        visit_frames(view, HEADER_LEN as u64, &mut add, &mut |error| {
+        visit_frames(view, HEADER_LEN as u64, &request.erasures, &mut add, &mut |error| {
             view.report_unreadable();
             damaged.push(damage_name(&error, file_name(view.path())));
         });
@@ -237,13 +237,15 @@ impl StreamCount<'_> {
         if let [only] = streams.as_slice()
             && is_inside
             && !may_share_ids
+            && source.is_exact(index)
         {
             if self.is_requested(only) && self.request.retains(only, summary.newest()) {
                 self.add(only, |tally| &mut tally.stored, whole);
             }
             return;
         }
-        let left = self.blocks_left.checked_sub(1).or(self.request.scope.as_ref().map(|_| 0));
+        let must_read = self.request.scope.is_some() || !source.is_exact(index);
+        let left = self.blocks_left.checked_sub(1).or(must_read.then_some(0));
         let Some(left) = left else {
             self.tallies.is_approximate = true;
             let each = whole.part(streams.len().max(1) as u64);

@@ -87,6 +87,7 @@ impl Tail {
             None => (self.account.force_reserve(POLL_BYTES_MIN), POLL_BYTES_MIN),
         };
         self.has_more = false;
+        let erasures = self.engine.store.erasures();
         let recent_ids = &mut self.recent_ids;
         for SegmentCursor { segment, at } in self.cursors.values_mut() {
             let view = segment.view();
@@ -120,7 +121,7 @@ impl Tail {
                     let flow = visit(chunk);
                     if bytes_left == 0 { ControlFlow::Break(()) } else { flow }
                 };
-                *at = visit_frames(&view, *at, &mut visit_and_account, &mut |error| {
+                *at = visit_frames(&view, *at, &erasures, &mut visit_and_account, &mut |error| {
                     tracing::warn!(%error, "cannot tail frames of a queue segment");
                 });
             });

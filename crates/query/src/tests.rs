@@ -25,6 +25,7 @@ use crate::tail::Tail;
 
 mod answers;
 mod codecs;
+mod erasures;
 mod groups;
 mod retention;
 mod streams;

@@ -10,6 +10,7 @@ use bucksaw_scan::Plan;
 use bucksaw_segment::queue::HEADER_LEN;
 use bucksaw_segment::{Chunk, ReadError, RecordSummary};
 use bucksaw_store::RecordRange;
+use bucksaw_store::erasure::ErasureSet;
 
 use crate::block::BlockUnit;
 use crate::range_scan;
@@ -89,7 +90,7 @@ impl Unit {
                 })
             }
             Self::Queue(view) => scan_text(request, plan, cancel, visit, &mut |visit| {
-                visit_frames(view, HEADER_LEN as u64, visit, &mut |error| {
+                visit_frames(view, HEADER_LEN as u64, &request.erasures, visit, &mut |error| {
                     view.report_unreadable();
                     damaged.push(damage_name(&error, file_name(view.path())));
                 });
@@ -98,16 +99,18 @@ impl Unit {
     }
 }
 
-/// Passes the chunks of a queue segment, from the byte `from` on, to `visit` until it breaks. Returns the offset of the
-/// next frame.
+/// Passes the chunks of a queue segment, from the byte `from` on and without what is erased, to `visit` until it breaks.
+/// Returns the offset of the next frame.
 ///
 /// After damage an undamaged frame cannot be found, except in a segment whose frames were salvaged.
 pub(crate) fn visit_frames(
     view: &SegmentView,
     from: u64,
+    erasures: &ErasureSet,
     visit: &mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>,
     on_damage: &mut dyn FnMut(ReadError),
 ) -> u64 {
+    let visit = &mut |chunk: &Chunk<'_>| visit_retained(chunk, erasures, visit);
     let mut frames = view.frames(from);
     if let Some(salvaged) = view.salvaged_frames() {
         for frame in salvaged.iter().filter(|frame| frame.offset >= from) {
@@ -130,6 +133,18 @@ pub(crate) fn visit_frames(
                 return view.end;
             }
         }
+    }
+}
+
+/// Passes what an erasure has left of a chunk to `visit`.
+pub(crate) fn visit_retained(
+    chunk: &Chunk<'_>,
+    erasures: &ErasureSet,
+    visit: &mut dyn FnMut(&Chunk<'_>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    match if erasures.is_empty() { None } else { erasures.retained(chunk) } {
+        None => visit(chunk),
+        Some(retained) => retained.chunk(chunk.labels).map_or(ControlFlow::Continue(()), |chunk| visit(&chunk)),
     }
 }
 

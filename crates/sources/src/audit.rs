@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use bucksaw_env::{LogLimits, Tasks, lock, log_limited};
+use bucksaw_env::{LogLimits, Reload, Tasks, lock, log_limited};
 use bucksaw_ingest::{Durability, Source};
 use bucksaw_record::Labels;
 use serde_json::{Map, Value};
@@ -143,6 +143,16 @@ impl AuditTrail {
             // The work runs to its end, whether it is waited for or not.
             drop(self.tasks.spawn_blocking(Box::new(move || trail.flush())));
         }
+    }
+
+    /// Writes an entry of a changed file that was read again.
+    pub fn record_reload(self: &Arc<Self>, reload: &Reload<'_>) {
+        let path = reload.path.display().to_string();
+        let file = [("file", reload.name), ("path", &path)];
+        let failure = reload.failure.map(|failure| ("failure", failure));
+        let details: Vec<_> = file.into_iter().chain(failure).collect();
+        let outcome = if reload.failure.is_some() { AuditOutcome::Failed } else { AuditOutcome::Allowed };
+        self.record(&AuditEntry { action: "reload", who: None, client: None, outcome, details: &details });
     }
 
     /// Appends what waits. Blocks. A node calls it before it closes its queue.

@@ -1,13 +1,17 @@
 //! Recognises the client of a connection that is not HTTP.
 #![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use bucksaw_auth::{AccessScope, AuthRefusalReason, CertificateNames, ClientAccess, Grant, Presented, SecretText};
+use bucksaw_auth::{
+    AccessScope, AuthRefusal, AuthRefusalReason, Authenticator, CertificateNames, ClientAccess, Grant, Presented,
+    SecretText,
+};
 use bucksaw_env::log_limited;
 use tracing::debug;
 
+use crate::audit::{AuditEntry, AuditOutcome};
 use crate::listener_state::ListenerState;
 
 /// How a client presents itself on a connection.
@@ -36,11 +40,31 @@ impl ListenerState {
         match authenticator.authenticate(listener, peer, &presented) {
             Ok(grant) => self.writing_client(client.peer, grant),
             Err(refusal) => {
+                self.audit_refusal(peer, None, refusal.reason);
                 debug!(%peer, listener, reason = refusal.reason.name(), "connection refused");
                 tokio::time::sleep(refusal.delay).await;
                 Err(refusal.reason)
             }
         }
+    }
+
+    /// Counts and logs a refusal, and notes it in the audit trail.
+    pub(crate) fn refuse(&self, by: &Authenticator, peer: IpAddr, reason: AuthRefusalReason) -> AuthRefusal {
+        self.audit_refusal(peer, None, reason);
+        by.refuse(self.setup.name, peer, reason)
+    }
+
+    /// Notes a refusal in the audit trail. `who` is the name of the credential, if it is known.
+    pub(crate) fn audit_refusal(&self, peer: IpAddr, who: Option<&str>, reason: AuthRefusalReason) {
+        let Some(trail) = &self.audit else { return };
+        let client = peer.to_canonical().to_string();
+        trail.record(&AuditEntry {
+            action: "connect",
+            who,
+            client: Some(&client),
+            outcome: AuditOutcome::Refused,
+            details: &[("listener", self.setup.name), ("reason", reason.name())],
+        });
     }
 
     /// Logs that a connection ends because its credential was revoked or changed, or has expired.
@@ -61,6 +85,7 @@ impl ListenerState {
         peer: SocketAddr,
         grant: Arc<Grant>,
     ) -> Result<ClientAccess, AuthRefusalReason> {
+        let name = grant.principal().name.clone();
         let client = ClientAccess::new(grant, None);
         let reason = match &client {
             Ok(client) if client.has(AccessScope::Ingest) => None,
@@ -71,6 +96,7 @@ impl ListenerState {
             (Ok(client), None, _) => Ok(client),
             (_, reason, authenticator) => {
                 let reason = reason.unwrap_or(AuthRefusalReason::Tenant);
+                self.audit_refusal(peer.ip(), Some(&name), reason);
                 if let Some(authenticator) = authenticator {
                     authenticator.refuse(self.setup.name, peer.ip(), reason);
                 }

@@ -42,7 +42,7 @@
 //! let (config, slots) = (Config::default(), ConnectionSlots::new(1_000));
 //! let sender_memory = UnfinishedBytes::new(&config);
 //! let agents = Arc::default();
-//! let tcp = TcpIntake { intake, shedder, config, metrics, slots, sender_memory, agents, authenticator: None };
+//! let tcp = TcpIntake { intake, shedder, config, metrics, slots, sender_memory, agents, authenticator: None, audit: None };
 //! serve(listener, ListenerSetup::lines(Durability::Fast), tcp, stop).await;
 //! # Ok(()) }
 //! ```

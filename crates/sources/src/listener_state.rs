@@ -12,6 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::agents::AgentRegistry;
+use crate::audit::AuditTrail;
 use crate::config::Config;
 use crate::intake::{EventRecords, Intake};
 use crate::listener_setup::ListenerSetup;
@@ -36,6 +37,8 @@ pub struct TcpIntake {
     pub agents: Arc<AgentRegistry>,
     /// Recognises clients; `None` if every client may write.
     pub authenticator: Option<Authenticator>,
+    /// Where refused connections are noted; `None` without an audit trail.
+    pub audit: Option<Arc<AuditTrail>>,
 }
 
 /// Limits the memory for messages that have arrived in part. Cheap to clone.
@@ -98,6 +101,7 @@ pub(crate) struct ListenerState {
     pub(crate) slots: ConnectionSlots,
     pub(crate) agents: Arc<AgentRegistry>,
     pub(crate) authenticator: Option<Authenticator>,
+    pub(crate) audit: Option<Arc<AuditTrail>>,
     pub(crate) setup: ListenerSetup,
     connections: Gauge,
     opened: Counter,
@@ -112,7 +116,7 @@ pub(crate) struct ListenerState {
 
 impl ListenerState {
     pub(crate) fn new(setup: ListenerSetup, tcp: TcpIntake) -> Self {
-        let TcpIntake { intake, shedder, config, metrics, slots, sender_memory, agents, authenticator } = tcp;
+        let TcpIntake { intake, shedder, config, metrics, slots, sender_memory, agents, authenticator, audit } = tcp;
         let by = [("listener", setup.name)];
         let unfinished = if setup.is_lines() {
             UnfinishedBytes::new(&config)
@@ -127,6 +131,7 @@ impl ListenerState {
         Self {
             agents,
             authenticator,
+            audit,
             log_limits: LogLimits::new(Arc::clone(&intake.env.clock)),
             intake,
             shedder,

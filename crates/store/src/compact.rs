@@ -9,6 +9,7 @@ use bucksaw_segment::RecordSummary;
 use bucksaw_segment::stored::{MergeInfo, SegmentOrigin};
 use tracing::debug;
 
+use crate::erasure::ErasedCounts;
 use crate::error::StoreError;
 use crate::merge::{MergeOutput, SegmentMerge};
 use crate::plan::{MergeCandidate, MergeLimits, MergePlan, plan};
@@ -91,7 +92,8 @@ impl SegmentStore {
         (inputs, mergeable_bytes)
     }
 
-    fn merge(
+    /// Replaces segments by others with the same records, except those that are past a retention of their own or erased.
+    pub(crate) fn merge(
         &self,
         inputs: &[Arc<StoredSegment>],
         mergeable_bytes: u64,
@@ -108,14 +110,20 @@ impl SegmentStore {
         let merge = SegmentMerge { text_bytes, block_bytes, codec, recompress_codec, throttle, is_stopped };
         let version = MergeUnit::version_of(&units);
         let mut output = CompactionOutput { store: self, full: Vec::new(), current: None, mergeable_bytes, version };
-        merge.run(UnitReader::retaining(self.trusted_retention()), units, &mut output)?;
+        // An erasure that comes later is newer than what the inputs were checked for, so the outputs are scanned for it.
+        let checked = inputs.iter().map(|input| input.erasures_checked()).min().unwrap_or_default();
+        let erased = ErasedCounts::default();
+        let reader = UnitReader::retaining(self.trusted_retention()).without(self.erasures.set(), erased.clone());
+        merge.run(reader, units, &mut output)?;
         let sealed = self.seal_all(output.full.into_iter().chain(output.current).collect(), inputs)?;
         let stored = self.sync_and_open(&sealed)?;
+        stored.iter().for_each(|segment| segment.set_erasures_checked(checked));
         let ids: Vec<Id> = inputs.iter().map(|input| input.id()).collect();
         self.replace_segments(&stored, &ids);
         for input in inputs {
             self.remove_file(input.reader().path());
         }
+        self.erasures.add_counts(erased.take(), inputs.len() as u64);
         Ok(text_bytes)
     }
 

@@ -12,6 +12,7 @@ use bucksaw_segment::Codec;
 use bucksaw_segment::stored::SegmentOrigin;
 use tracing::debug;
 
+use crate::erasure::ErasedCounts;
 use crate::error::StoreError;
 use crate::merge::SegmentMerge;
 use crate::segment_store::SegmentStore;
@@ -73,7 +74,9 @@ impl SegmentStore {
         codec: Codec,
         throttle: &ThrottledTask<'_>,
     ) -> Result<Option<Arc<StoredSegment>>, StoreError> {
-        let (mut inputs, mut units) = (UnitReader::default(), Vec::new());
+        let (erasures, erased) = (self.erasures.set(), ErasedCounts::default());
+        let number = erasures.last_number();
+        let (mut inputs, mut units) = (UnitReader::default().without(erasures, erased.clone()), Vec::new());
         for view in views {
             inputs.add_queue_segment(view, &mut units)?;
         }
@@ -84,9 +87,17 @@ impl SegmentStore {
         let merge = SegmentMerge::of(text_bytes, self.config.full_block_bytes(), codec, throttle);
         let mut output = self.create_draft(MergeUnit::version_of(&units))?;
         merge.run(inputs, units, &mut output)?;
+        if output.writer.summary().is_empty() {
+            // Erasures select all records.
+            self.erasures.add_counts(erased.take(), 0);
+            return Ok(None);
+        }
         let sealed = self.seal(output, origin)?;
         let stored = self.sync_and_open(&[sealed])?;
+        // The merge has tested each record.
+        stored.iter().for_each(|segment| segment.set_erasures_checked(number));
         self.replace_segments(&stored, &[]);
+        self.erasures.add_counts(erased.take(), 0);
         Ok(stored.into_iter().next())
     }
 }

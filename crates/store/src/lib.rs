@@ -19,6 +19,8 @@
 //! the queues of all nodes and replicates each segment before it acknowledges, [`Replication`] accepts the replicas of other
 //! stores, and [`repair`] restores replicas that were lost.
 //!
+//! [`erasure`] removes records that must be forgotten, from answers at once and from files soon.
+//!
 //! Gathering and merging are throttled, block by block, while queries run ([`Foreground`]).
 //!
 //! The crate starts no threads: its functions block or wait through the environment, and the caller runs them.
@@ -37,6 +39,7 @@ mod compact;
 mod config;
 mod disk_space;
 mod encryption_status;
+pub mod erasure;
 mod error;
 mod fetch;
 mod foreground;
@@ -78,7 +81,7 @@ pub use error::StoreError;
 pub use fetch::QueueLocation;
 pub use foreground::{Foreground, ForegroundGuard};
 pub use metrics::Metrics;
-pub use peers::{NoPeers, Peer, PeerStore, PeerTimeouts, Peers};
+pub use peers::{NoPeers, Peer, PeerMember, PeerState, PeerStore, PeerTimeouts, Peers};
 pub use pull::Puller;
 pub use receive::PUT;
 pub use record_range::{RangeColumns, RangeError, RangeRead, RangeStream, RecordRange};

@@ -131,7 +131,7 @@ impl<'a> SegmentMerge<'a> {
                 if is_alone
                     && text_bytes >= self.block_bytes / 2
                     && !segment.is_quickly_packed(self.recompress_codec)
-                    && inputs.reads_all_streams(segment, block) =>
+                    && inputs.reads_all_records(segment, block) =>
             {
                 segment.reader().packed_block(block).map(Some).map_err(StoreError::input(segment.id()))
             }

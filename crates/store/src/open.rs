@@ -16,6 +16,7 @@ use tracing::{error, info, warn};
 use crate::backlog::CompactionBacklog;
 use crate::clock_guard::ClockGuard;
 use crate::config::Config;
+use crate::erasure::ErasureBook;
 use crate::foreground::Foreground;
 use crate::gather_batch_size::GatherBatchSize;
 use crate::index_memory::{StoreIndexMemory, open_bytes_max};
@@ -33,6 +34,8 @@ impl SegmentStore {
     /// [`OpenError`]. Damage is no error: a damaged file is logged, counted and quarantined.
     pub fn open(env: Env, dir: &Path, config: Config, metrics: Metrics) -> Result<Self, OpenError> {
         let foreground = Foreground::new(Arc::clone(&env.clock));
+        let erasures_dir = dir.join("erasures");
+        let erasures = ErasureBook::open(&env, &erasures_dir).map_err(OpenError::io(&erasures_dir))?;
         let throttle = || BackgroundThrottle::new(&foreground, &env.clock, &metrics);
         let mut store = Self {
             gather_throttle: throttle(),
@@ -57,6 +60,7 @@ impl SegmentStore {
             stored_bytes_at_open: 0,
             index_memory: StoreIndexMemory::default(),
             trashed: Mutex::default(),
+            erasures: Arc::new(erasures),
             sink: None,
         };
         set_gauge(&store.metrics.replication_factor, store.config.replication_factor as u64);

@@ -39,6 +39,26 @@ pub struct PeerStore {
     pub accepts_replicas: bool,
 }
 
+/// Another node, whether it can be called or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerMember {
+    /// The node.
+    pub peer: Peer,
+    /// Whether it can be called.
+    pub state: PeerState,
+}
+
+/// Whether a node can be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerState {
+    /// It can.
+    Live,
+    /// It is down and may return.
+    Down,
+    /// It left the cluster with records.
+    Left,
+}
+
 /// Lists other nodes; none by default.
 pub trait Peers: Send + Sync + std::fmt::Debug {
     /// Nodes whose queues may have segments that this node can read.
@@ -48,6 +68,11 @@ pub trait Peers: Send + Sync + std::fmt::Debug {
 
     /// Live stores that accept replicas and read the format of this node.
     fn stores(&self) -> Vec<Peer> {
+        Vec::new()
+    }
+
+    /// All known other nodes that may have records.
+    fn members(&self) -> Vec<PeerMember> {
         Vec::new()
     }
 

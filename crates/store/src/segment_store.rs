@@ -14,6 +14,7 @@ use crate::batch_sink::BatchSink;
 use crate::clock_guard::{ClockGuard, Suspension};
 use crate::config::Config;
 use crate::encryption_status::KeylessSegment;
+use crate::erasure::ErasureBook;
 use crate::error::StoreError;
 use crate::foreground::Foreground;
 use crate::gather_batch_size::GatherBatchSize;
@@ -56,6 +57,7 @@ pub struct SegmentStore {
     pub(crate) trashed: Mutex<Arc<Vec<TrashedSegment>>>,
     pub(crate) gather_batch_size: GatherBatchSize,
     pub(crate) log_limits: LogLimits,
+    pub(crate) erasures: Arc<ErasureBook>,
     pub(crate) sink: Option<Arc<dyn BatchSink>>,
 }
 

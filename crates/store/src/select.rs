@@ -8,6 +8,7 @@ use bucksaw_record::{Id, Labels, Millis};
 use bucksaw_segment::stored::SearchableBlock;
 use bucksaw_segment::{Block, ReadError, RecordSummary, StreamSlice};
 
+use crate::erasure::{ErasureBook, ErasureSet, ErasureStatus, FilteredSegment};
 use crate::error::StoreError;
 use crate::foreground::Foreground;
 use crate::segment_store::SegmentStore;
@@ -31,6 +32,8 @@ impl Store for SegmentStore {
     fn select(&self, filter: &BlockSelector<'_>, queued: &mut HashSet<Id>) -> Selection {
         // Before the segments: one that is opened meanwhile leaves this list after it has entered that one.
         let keyless = self.keyless_segments();
+        // Before the list: a segment that an erasure rewrites meanwhile is read through the filter, or is not there.
+        let erasures = self.erasures.set();
         let segments = self.segments();
         remove_stored(queued, &segments);
         let mut selection = Selection::default();
@@ -41,7 +44,7 @@ impl Store for SegmentStore {
                 continue;
             }
             let before = selection.blocks.len();
-            select_blocks(segment, filter, &mut selection);
+            select_blocks(segment, &erasures, filter, &mut selection);
             let is_read = selection.blocks.len() > before;
             selection.segments_read += u64::from(is_read);
             selection.segments_skipped += u64::from(!is_read);
@@ -73,8 +76,27 @@ impl Store for SegmentStore {
 
     fn maintain(&self, queue: &Queue, is_stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
         self.open_keyless();
-        // A merge stops when the disk is full and retention can free space.
-        self.compact(&|| is_stopped() || self.is_retention_urgent(queue))
+        match self.sweep_erasures(queue, is_stopped)? {
+            // A merge stops when the disk is full and retention can free space.
+            0 => self.compact(&|| is_stopped() || self.is_retention_urgent(queue)),
+            swept => Ok(swept),
+        }
+    }
+
+    fn erasures(&self) -> ErasureSet {
+        self.erasures.set()
+    }
+
+    fn erasure_book(&self) -> Option<&Arc<ErasureBook>> {
+        Some(&self.erasures)
+    }
+
+    fn sweep_erasures(&self, queue: &Queue, is_stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
+        Self::sweep_erasures(self, queue, is_stopped)
+    }
+
+    fn erasure_status(&self, id: Id, queue: &Queue) -> Option<ErasureStatus> {
+        self.status_of_erasure(id, queue)
     }
 
     fn foreground(&self) -> &Arc<Foreground> {
@@ -149,7 +171,19 @@ fn remove_stored(queued: &mut HashSet<Id>, stored: &[Arc<StoredSegment>]) {
     }
 }
 
-fn select_blocks(segment: &Arc<StoredSegment>, filter: &BlockSelector<'_>, selection: &mut Selection) {
+fn select_blocks(
+    segment: &Arc<StoredSegment>,
+    erasures: &ErasureSet,
+    filter: &BlockSelector<'_>,
+    selection: &mut Selection,
+) {
+    let mut source: Option<Arc<dyn BlockSource>> = None;
+    let new_source = || -> Arc<dyn BlockSource> {
+        match FilteredSegment::of(segment, erasures) {
+            Some(filtered) => Arc::new(filtered),
+            None => Arc::clone(segment) as _,
+        }
+    };
     let footer = segment.footer();
     // The time from which records of a stream are in the answer; `None` if none of them can match.
     let since = |labels| (filter.may_match)(labels).then(|| filter.retention.since(labels).unwrap_or_default());
@@ -171,7 +205,7 @@ fn select_blocks(segment: &Arc<StoredSegment>, filter: &BlockSelector<'_>, selec
         let may_match = entry.streams.iter().any(is_wanted);
         let may_contain = has_one_block || (filter.may_contain)(&entry.summary);
         if may_match && may_contain && !re_replicated.contains(&index) {
-            let source = Arc::clone(segment) as Arc<dyn BlockSource>;
+            let source = Arc::clone(source.get_or_insert_with(new_source));
             selection.blocks.push(BlockRef { source, index });
         } else {
             selection.bytes_skipped += entry.summary.text_bytes;

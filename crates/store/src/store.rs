@@ -26,6 +26,7 @@ use bucksaw_segment::{Block, ReadError, RecordSummary, StreamSlice};
 use crate::batch_sink::SinkStatus;
 use crate::clock_guard::Suspension;
 use crate::encryption_status::{EncryptionStatus, KeylessSegment};
+use crate::erasure::{ErasureBook, ErasureSet, ErasureStatus};
 use crate::error::StoreError;
 use crate::foreground::Foreground;
 use crate::record_range::RecordRange;
@@ -68,6 +69,30 @@ pub trait Store: Debug + Send + Sync {
     /// # Errors
     /// [`StoreError`]; then nothing has changed.
     fn maintain(&self, queue: &Queue, is_stopped: &dyn Fn() -> bool) -> Result<u64, StoreError>;
+
+    /// The erasures in effect: what they select is in no answer. The store applies them to its blocks itself.
+    fn erasures(&self) -> ErasureSet {
+        ErasureSet::default()
+    }
+
+    /// Where erasures are kept; `None` for a store that has none.
+    fn erasure_book(&self) -> Option<&Arc<ErasureBook>> {
+        None
+    }
+
+    /// Scans or rewrites the next file for the erasures, as [`Self::maintain`] does besides its other work. Returns the bytes of
+    /// text in it; 0 when nothing is due.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the file is due again.
+    fn sweep_erasures(&self, _queue: &Queue, _is_stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
+    /// How far an erasure is on this node; `None` if it is not known.
+    fn erasure_status(&self, _id: Id, _queue: &Queue) -> Option<ErasureStatus> {
+        None
+    }
 
     /// Marks work that a client waits for, so that background work is throttled.
     fn foreground(&self) -> &Arc<Foreground>;
@@ -202,6 +227,11 @@ pub trait BlockSource: Debug + Send + Sync {
 
     /// What a block contains.
     fn summary(&self, index: usize) -> Option<&RecordSummary>;
+
+    /// Whether the numbers of a summary are those of the records that are read; otherwise they may be higher.
+    fn is_exact(&self, _index: usize) -> bool {
+        true
+    }
 
     /// The labels of the streams in a block.
     fn streams(&self, index: usize) -> Vec<&Labels>;

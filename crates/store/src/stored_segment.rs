@@ -1,7 +1,7 @@
 //! A stored segment in use, with the damage that was found in it.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bucksaw_env::{file_name, lock};
@@ -25,6 +25,8 @@ pub struct StoredSegment {
     damaged_blocks: Mutex<DamageState>,
     /// How many of [`Reader::rebuilt_damage`] were logged.
     rebuilt_logged: AtomicUsize,
+    /// The number of the last erasure for which the file was checked.
+    erasures_checked: AtomicU64,
 }
 
 /// Records that cannot be read: all of a quarantined file, or damaged blocks of a segment.
@@ -59,8 +61,15 @@ impl StoredSegment {
         let newest_source = reader.footer().sources.iter().max().copied();
         let index_bytes = (size_of::<Self>() - size_of::<Reader>() + reader.memory()) as u64;
         let (damaged, logged) = (Mutex::default(), AtomicUsize::new(0));
-        let stored =
-            Self { reader, reach, newest_source, index_bytes, damaged_blocks: damaged, rebuilt_logged: logged };
+        let stored = Self {
+            reader,
+            reach,
+            newest_source,
+            index_bytes,
+            damaged_blocks: damaged,
+            rebuilt_logged: logged,
+            erasures_checked: AtomicU64::new(0),
+        };
         stored.log_rebuilt();
         stored
     }
@@ -96,6 +105,16 @@ impl StoredSegment {
         let footer = self.footer();
         let is_quick = |codec: Codec| codec.byte() == quick.byte() || codec == Codec::Plain;
         footer.merge.is_none() && footer.blocks.iter().filter_map(BlockEntry::text_codec).any(is_quick)
+    }
+
+    /// The number of the last erasure for which its file was checked, all before it included; 0 for none.
+    pub(crate) fn erasures_checked(&self) -> u64 {
+        self.erasures_checked.load(Ordering::Relaxed)
+    }
+
+    /// Records that no erasure up to this number selects a record of its file.
+    pub(crate) fn set_erasures_checked(&self, number: u64) {
+        self.erasures_checked.fetch_max(number, Ordering::Relaxed);
     }
 
     /// Bytes of its file.

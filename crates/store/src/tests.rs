@@ -16,6 +16,7 @@ use super::*;
 
 mod disk;
 mod encryption;
+mod erasures;
 mod index_memory;
 mod offline_repair;
 mod repair;

@@ -8,6 +8,7 @@ use bucksaw_segment::queue::{FramePosition, FrameReader};
 use bucksaw_segment::stored;
 use bucksaw_segment::{Chunk, Rows, StreamSlice, lines_end};
 
+use crate::erasure::{ErasedCounts, ErasureSet, matching_erasures};
 use crate::error::StoreError;
 use crate::repair::{IdSet, TimeRange};
 use crate::stored_segment::StoredSegment;
@@ -49,6 +50,9 @@ pub(crate) struct UnitReader {
     filter: Option<(TimeRange, Arc<IdSet>)>,
     /// Streams of blocks that are past their retention are left out.
     retention: StreamRetention,
+    /// Records that these select are left out, and counted.
+    erasures: ErasureSet,
+    erased: ErasedCounts,
 }
 
 impl UnitReader {
@@ -62,9 +66,33 @@ impl UnitReader {
         Self { retention, ..Self::default() }
     }
 
-    /// Whether all streams of a block are read.
-    pub(crate) fn reads_all_streams(&self, segment: &StoredSegment, block: usize) -> bool {
+    /// The same without the records that erasures select, which are added to `erased`.
+    pub(crate) fn without(self, erasures: ErasureSet, erased: ErasedCounts) -> Self {
+        Self { erasures, erased, ..self }
+    }
+
+    /// Whether all records of a block are read.
+    pub(crate) fn reads_all_records(&self, segment: &StoredSegment, block: usize) -> bool {
         !segment.may_have_expired_streams(block, &self.retention)
+            && matching_erasures(segment, &self.erasures, block).is_empty()
+    }
+
+    /// A slice without what erasures select; `None` if nothing remains.
+    fn retained(
+        &self,
+        erasures: &ErasureSet,
+        slice: StreamSlice,
+        text: Arc<Vec<u8>>,
+    ) -> Option<(StreamSlice, Arc<Vec<u8>>)> {
+        if erasures.is_empty() {
+            return Some((slice, text));
+        }
+        let part = text.get(slice.range.clone()).unwrap_or_default();
+        let chunk = Chunk { labels: &slice.labels, rows: Arc::clone(&slice.rows), text: part };
+        let mut count = |erasure, records, bytes| self.erased.add(erasure, records, bytes);
+        let Some(retained) = erasures.retained_counting(&chunk, &mut count) else { return Some((slice, text)) };
+        let (rows, range) = (retained.rows, 0..retained.text.len());
+        (rows.count > 0).then(|| (StreamSlice { labels: slice.labels, rows, range }, Arc::new(retained.text)))
     }
 
     pub(crate) fn add_queue_segment(
@@ -90,7 +118,9 @@ impl UnitReader {
                 let Some((segment, frames)) = self.frame_readers.get_mut(*reader) else { return Ok(Vec::new()) };
                 frames.seek(place.offset);
                 let taken = frames.take_chunk().map_err(StoreError::input(*segment))?;
-                Ok(taken.map(|(text, slice)| MergeCursor::from_frame(text, slice)).into_iter().collect())
+                let Some((text, slice)) = taken else { return Ok(Vec::new()) };
+                let retained = self.retained(&self.erasures, slice, Arc::new(text));
+                Ok(retained.map(|(slice, text)| MergeCursor::from_frame(text, slice)).into_iter().collect())
             }
             UnitSource::Block { segment, block, whole } => {
                 let read = segment.block(*block).map_err(StoreError::input(segment.id()))?;
@@ -100,7 +130,9 @@ impl UnitReader {
                 let is_kept =
                     |slice: &StreamSlice| !has_rules || self.retention.is_retained(&slice.labels, slice.rows.newest());
                 let kept = slices.into_iter().filter(is_kept);
-                let cursors = kept.map(|slice| MergeCursor::from_slice(slice, Arc::clone(&text)));
+                let erasures = matching_erasures(segment, &self.erasures, *block);
+                let kept = kept.filter_map(|slice| self.retained(&erasures, slice, Arc::clone(&text)));
+                let cursors = kept.map(|(slice, text)| MergeCursor::from_slice(slice, text));
                 match &self.filter {
                     Some((range, ids)) if !whole => {
                         Ok(cursors.filter_map(|cursor| cursor.filter(*range, ids)).collect())
@@ -142,9 +174,9 @@ impl MergeUnit {
 }
 
 impl MergeCursor {
-    fn from_frame(text: Vec<u8>, slice: StreamSlice) -> Self {
+    fn from_frame(text: Arc<Vec<u8>>, slice: StreamSlice) -> Self {
         if slice.rows.is_sorted() {
-            return Self::from_slice(slice, Arc::new(text));
+            return Self::from_slice(slice, text);
         }
         let StreamSlice { labels, rows, range } = slice;
         let chunk = Chunk { labels: &labels, rows, text: text.get(range).unwrap_or_default() };

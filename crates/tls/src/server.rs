@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_env::{Env, Tasks, lock, run_blocking};
+use bucksaw_env::{Env, Reload, Reloads, Tasks, lock, run_blocking};
 use rustls::ServerConfig;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -81,34 +81,39 @@ impl ServerTls {
         self.files.authenticates_clients()
     }
 
-    /// Reads the files again if they have changed. Unusable files change nothing but the log and a metric; they are read again
-    /// when they change again.
-    pub fn reload_if_changed(&self) {
+    /// Reads the files again if they have changed. Unusable files change nothing but the log, a metric and `reloads`; they are read
+    /// again when they change again.
+    pub fn reload_if_changed(&self, reloads: &Reloads) {
         let stamps = self.files.stamps(&*self.env.fs);
         if lock(&self.current).1 == stamps {
             return;
         }
+        let report = |failure| {
+            reloads.report(&Reload { name: "certificate", path: &self.files.certificate, failure });
+        };
         match self.files.load(&*self.env.fs) {
             Ok(loaded) => {
                 *lock(&self.current) = (loaded, stamps);
                 self.metrics.certificate_reloads.inc();
                 info!(certificate = %self.files.certificate.display(), "the changed certificate is in use");
                 self.report_expiry();
+                report(None);
             }
             Err(error) => {
                 lock(&self.current).1 = stamps;
                 self.metrics.certificate_reloads_failed.inc();
                 error!(%error, "changed certificate files cannot be used: the previous certificate stays in use");
+                report(Some(&error.to_string()));
             }
         }
     }
 
     /// Checks the files for changes until it is dropped.
-    pub async fn watch(self: Arc<Self>, tasks: Arc<dyn Tasks>) {
+    pub async fn watch(self: Arc<Self>, tasks: Arc<dyn Tasks>, reloads: Reloads) {
         loop {
             tasks.sleep(CHECK_INTERVAL).await;
-            let tls = Arc::clone(&self);
-            run_blocking(&tasks, move || tls.reload_if_changed()).await;
+            let (tls, reloads) = (Arc::clone(&self), reloads.clone());
+            run_blocking(&tasks, move || tls.reload_if_changed(&reloads)).await;
         }
     }
 

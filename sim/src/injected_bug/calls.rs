@@ -10,6 +10,7 @@ use bucksaw_node::Node;
 use bucksaw_record::Id;
 use bucksaw_rpc::{encode_head, message_body, read_head, read_message};
 use bucksaw_store::PUT;
+use bucksaw_store::erasure::ERASURES;
 use bucksaw_store::repair::{HELD_IDS, Repair};
 
 use super::InjectedBug;
@@ -39,6 +40,7 @@ pub(crate) fn inject(bug: InjectedBug, node: &Node) {
             router.add(ACK, move |body: Body| ack(bug, node.clone(), body));
         }
         InjectedBug::HeldReportedFalsely if node.roles.store => router.add(HELD_IDS, report_all_held),
+        InjectedBug::ErasureForgotten => router.add(ERASURES, |_: Body| async { empty_reply() }),
         InjectedBug::WaitNeverDue => router.add(WAIT, move |body: Body| wait(node.clone(), body)),
         _ => {}
     }

@@ -82,6 +82,10 @@ impl QueryPeers for FaultyPeers {
         self.peers.changed()
     }
 
+    fn ready(&self) -> BoxFuture<()> {
+        self.peers.ready()
+    }
+
     fn call(&self, node: Id, name: &str, body: Body) -> BoxFuture<io::Result<Body>> {
         let call = self.peers.call(node, name, body);
         let (bug, tasks) = (self.bug, Arc::clone(&self.tasks));

@@ -1,7 +1,7 @@
 import { Tooltip } from "@base-ui/react/tooltip";
 import { lazy, type MouseEvent, Suspense, useEffect, useRef, useState } from "react";
 import { type PageState, writeState } from "../lib/url.ts";
-import { logOut, mayAskNodes, useAccess } from "../state/access.ts";
+import { chooseTenant, chosenTenant, logOut, mayAskNodes, useAccess } from "../state/access.ts";
 import { go, pageState, usePage } from "../state/page.ts";
 import { prefer, usePreferences } from "../state/preferences.ts";
 import { Announcer } from "./Announcer.tsx";
@@ -72,6 +72,7 @@ function Header({ onHelp }: { onHelp: () => void }) {
   const { session, refused } = useAccess();
   const { theme, zone } = usePreferences();
   const utc = zone === "UTC";
+  const tenants = session?.tenants ?? [];
   const [other, setOther] = useState("");
   const to = (change: Partial<PageState>) => ({
     href: writeState({ ...state, ...change }),
@@ -101,6 +102,18 @@ function Header({ onHelp }: { onHelp: () => void }) {
           </>
         )}
       </nav>
+      {tenants.length > 1 && !refused ? (
+        <select
+          className={styles.tenant}
+          aria-label="Tenant"
+          value={chosenTenant()}
+          onChange={(event) => chooseTenant(event.target.value)}
+        >
+          {tenants.map((tenant) => (
+            <option key={tenant}>{tenant}</option>
+          ))}
+        </select>
+      ) : undefined}
       <IconButton
         icon="clock"
         name={utc ? "Times are UTC: show local times" : `Times are ${zone === "" ? "local" : `of ${zone}`}: show UTC`}

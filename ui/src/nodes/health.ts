@@ -94,6 +94,9 @@ export function problems(node: NodeFacts, when: (time: string) => string = (time
   }
   const unread = node.kafka === undefined ? undefined : kafkaProblem(node.kafka, when);
   if (unread !== undefined) found.push(unread);
+  for (const { file, path, failure } of node.failed_reloads ?? []) {
+    found.push(`It cannot use the changed ${file} ${path}, and keeps its previous content: ${failure}.`);
+  }
   if (node.encryption !== undefined) found.push(...encryptionProblems(node.encryption));
   if ((node.damaged_keys ?? 0) > 0) {
     found.push(

@@ -40,7 +40,37 @@ export function mayAskNodes(): boolean {
 export async function loadSession() {
   const response = await fetch("/api/v1/session", { cache: "no-store" }).catch(() => undefined);
   if (response?.status === 401) refused();
-  if (response?.ok === true) access.change({ session: (await response.json()) as Session });
+  // The chosen tenant is one of another user.
+  if (response?.status === 403 && chosenTenant() !== undefined) return chooseTenant(undefined);
+  if (response?.ok !== true) return;
+  const session = (await response.json()) as Session;
+  access.change({ session });
+  const tenants = session.tenants ?? [];
+  const [first] = tenants;
+  if (tenants.length > 1 && chosenTenant() === undefined) chooseTenant(first);
+}
+
+const TENANT_COOKIE = "bucksaw_tenant";
+
+/** The tenant whose records the page shows; undefined if the user has not chosen. The node reads it from a cookie. */
+export function chosenTenant(): string | undefined {
+  const pairs = document.cookie.split("; ").map((pair) => pair.split("="));
+  const value = pairs.find(([name]) => name === TENANT_COOKIE)?.[1];
+  return value === undefined || value === "" ? undefined : decodeURIComponent(value);
+}
+
+function keepTenant(tenant: string | undefined) {
+  const secure = location.protocol === "https:" ? "; Secure" : "";
+  const age = tenant === undefined ? "; Max-Age=0" : "";
+  // biome-ignore lint/suspicious/noDocumentCookie: the Cookie Store API is missing outside of secure contexts
+  document.cookie = `${TENANT_COOKIE}=${encodeURIComponent(tenant ?? "")}; Path=/; SameSite=Strict${secure}${age}`;
+}
+
+/** Chooses a tenant, or none; all views begin anew. */
+export function chooseTenant(tenant: string | undefined) {
+  keepTenant(tenant);
+  // A browser without cookies would begin anew for ever.
+  if (chosenTenant() === tenant) location.reload();
 }
 
 /** Asks whether users can log in at an identity provider; returns its URL. */
@@ -67,5 +97,6 @@ export async function logIn(token: string): Promise<string | undefined> {
 /** Removes the cookie, and shows the log-in. */
 export async function logOut() {
   await fetch("/api/v1/logout", { method: "POST", cache: "no-store" }).catch(() => undefined);
+  keepTenant(undefined);
   location.assign("/");
 }

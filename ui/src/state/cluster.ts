@@ -60,6 +60,8 @@ export interface NodeFacts {
   kafka?: KafkaFacts;
   /** Names of the listeners that other machines can reach and that do not authenticate clients, or do not encrypt their tokens. */
   insecure_listeners?: string[];
+  /** Changed files that cannot be used, so that their previous content is in use. */
+  failed_reloads?: { file: string; path: string; failure: string }[];
   /** Under which encryption keys its segments are; absent if nothing is encrypted. */
   encryption?: EncryptionFacts;
   /** Idempotency keys that could not be read. */

@@ -17,7 +17,7 @@ enum RefusalForm {
 use RefusalForm::{Token403, Usual};
 
 /// Each path as it is registered, a request for it, who may make it, and how it is refused.
-const PATHS: [(&str, &str, RouteAccess, RefusalForm); 59] = [
+const PATHS: [(&str, &str, RouteAccess, RefusalForm); 61] = [
     ("/", "GET /", Page, Usual),
     ("/nodes", "GET /nodes", Public, Usual),
     ("/favicon.svg", "GET /favicon.svg", Public, Usual),
@@ -45,6 +45,8 @@ const PATHS: [(&str, &str, RouteAccess, RefusalForm); 59] = [
     ("/api/v1/history", "GET /api/v1/history", Nodes, Usual),
     ("/metrics", "GET /metrics", Nodes, Usual),
     ("/api/v1/forget", "POST /api/v1/forget", Admin, Usual),
+    ("/api/v1/erase", "POST /api/v1/erase", Admin, Usual),
+    ("/api/v1/erasures", "GET /api/v1/erasures", Admin, Usual),
     ("/v1/logs", "POST /v1/logs", Ingest, Usual),
     ("/otlp/v1/logs", "POST /otlp/v1/logs", Ingest, Usual),
     ("/loki/api/v1/push", "POST /loki/api/v1/push", Ingest, Usual),

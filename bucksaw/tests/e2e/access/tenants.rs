@@ -1,5 +1,8 @@
 //! Two tenants, from their senders to their queries.
 
+use std::fs;
+use std::io::Write as _;
+
 use super::auth_node::AuthNode;
 use crate::node::bucksaw;
 use crate::wait::wait_until;
@@ -11,7 +14,7 @@ fn two_tenants_write_and_read_by_the_program_and_find_only_their_own() {
         ("b", &["--scope", "ingest,read", "--label", "tenant=b"]),
         ("admin", &["--scope", "admin,read"]),
     ];
-    let node = AuthNode::start(&["--audit"], &tokens);
+    let node = AuthNode::start(&[], &tokens);
     for name in ["a", "b"] {
         let file = node.token_file(name);
         let lines = format!("record of {name}\nsecond of {name}\n");
@@ -48,7 +51,24 @@ fn two_tenants_write_and_read_by_the_program_and_find_only_their_own() {
     wait_until("the trail has the client", || trail().contains("\"who\":\"a\""));
     assert!(!trail().contains("bks_"), "{}", trail());
     assert_eq!(said("a", &["query", "_bucksaw=audit"]).0, Some(1));
+    // It has what is no request, too.
+    let mut lines = node.connect("fast");
+    let _ = lines.write_all(b"#token bks_unknown\n");
+    wait_until("the trail has the refused connection", || {
+        let (_, found) = said("admin", &["query", "_bucksaw=audit action=connect listener=fast reason=unknown"]);
+        found.contains("\"client\":\"127.1.")
+    });
     node.revoke("a");
+    let valid = fs::read(node.auth_file()).unwrap();
+    fs::write(node.auth_file(), "[[token]]\n").unwrap();
+    wait_until("the status names the file", || {
+        said("admin", &["status"]).1.contains("cannot use the changed auth file")
+    });
+    fs::write(node.auth_file(), valid).unwrap();
+    wait_until("all is well", || said("admin", &["status"]).1.contains("all well"));
+    let (_, reloads) = said("admin", &["query", "_bucksaw=audit action=reload"]);
+    assert_eq!(reloads.matches("\"outcome\":\"failed\"").count(), 1, "{reloads}");
+    assert_eq!(reloads.matches("\"outcome\":\"allowed\"").count(), 2, "{reloads}");
     assert_eq!(said("a", &["query", "-c"]).0, Some(2));
     assert!(!node.server.log().contains("bks_"), "no token is logged");
 }

@@ -13,7 +13,7 @@ use bucksaw_auth::{
     token_of_authorization, token_of_cookie,
 };
 use bucksaw_oidc::{IdentityProvider, OidcError, TokenFault, is_id_token};
-use bucksaw_sources::{ConnectionPeer, alternative_names};
+use bucksaw_sources::{AuditOutcome, ConnectionPeer, alternative_names};
 use tracing::{debug, error};
 
 use super::held_body::hold;
@@ -21,7 +21,7 @@ use super::refusals::{ErrorForm, message, status, tenant_error};
 use super::request_client::RequestClient;
 use super::route_access::RouteAccess;
 use super::route_rule::RouteRule;
-use super::tenant_header::TENANT_HEADER;
+use super::tenant_header::requested_tenant;
 use crate::app::App;
 use crate::audit::{self, RequestFacts};
 use crate::error::ApiError;
@@ -132,23 +132,29 @@ pub(crate) async fn check_call<F: Future<Output = Response>>(
     let connected = connection.as_deref();
     let user = id_token_user(authenticator, &app.provider, "otlp", connected, request.headers()).await;
     let recognised = user.and_then(|user| recognise(authenticator, "otlp", connected, request.headers(), user, access));
-    let limited = recognised.and_then(|client| {
-        let slot = limit(&client, access).map_err(Refused::Error)?;
-        Ok((client, slot))
-    });
-    let (client, slot) = match limited {
-        Ok(limited) => limited,
-        Err(Refused::Error(error)) => return grpc::refusal(&GrpcError::from(error)),
+    let client = match recognised {
+        Ok(client) => client,
+        Err(Refused::Error(error)) => return refuse_call(app, &request, None, error),
         Err(Refused::Auth(AuthRefusal { reason, delay })) => {
-            audit::write_refused_call(app, &request);
+            audit::write_refused_call(app, &request, None, AuditOutcome::Refused);
             tokio::time::sleep(delay).await;
             let error = ApiError::new(status(reason), message(reason, access.needed()));
             return grpc::refusal(&GrpcError::from(error));
         }
     };
+    let slot = match limit(&client, access) {
+        Ok(slot) => slot,
+        Err(error) => return refuse_call(app, &request, client.name(), error),
+    };
     request.extensions_mut().insert(RequestClient(client.clone()));
     let response = call(request).await;
     if access == RouteAccess::Read { hold(response, client, slot) } else { response }
+}
+
+/// Refuses a call of gRPC, and notes it in the audit trail.
+fn refuse_call(app: &App, request: &Request, who: Option<&str>, error: ApiError) -> Response {
+    audit::write_refused_call(app, request, who, audit::outcome_of_status(error.status));
+    grpc::refusal(&GrpcError::from(error))
 }
 
 /// The user of the ID token of a request; `None` if it has none.
@@ -199,7 +205,10 @@ fn recognise(
         certificate: identity.map(|identity| CertificateNames { subject: &identity.subject, sans: &sans }),
     };
     let grant = authenticator.authenticate(listener, peer, &presented)?;
-    let tenant = headers.get(TENANT_HEADER).map(|tenant| tenant.to_str().unwrap_or_default());
+    let tenant = requested_tenant(headers);
+    // What every client may ask concerns no records, and tells it which tenants it may name.
+    let implied = grant.principal().tenants.first().filter(|_| access == RouteAccess::Any).cloned();
+    let tenant = tenant.as_deref().or(implied.as_deref());
     let client = match ClientAccess::new(grant, tenant) {
         Ok(client) => client,
         // It is recognised, and may learn of the call's tenant what it needs to know.

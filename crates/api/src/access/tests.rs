@@ -206,7 +206,7 @@ async fn a_tail_ends_when_its_token_is_revoked() {
     let request = Request::get("/api/v1/tail").header("authorization", "Bearer t").body(Body::empty()).unwrap();
     let tail = TowerToHyperService::new(router(app.clone())).call(request).await.unwrap();
     write(&fs, &[("other", "ingest", "")]);
-    authenticator.reload();
+    authenticator.reload(&bucksaw_env::Reloads::default());
     let mut body = tail.into_body();
     assert!(body.frame().await.unwrap().is_err(), "nothing is sent with a revoked token");
 }

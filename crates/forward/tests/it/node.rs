@@ -61,6 +61,7 @@ impl IngestNode {
         let (stop, stopped) = watch::channel(false);
         let shedder = Arc::new(LoadShedder::new(bucksaw_steering::Metrics::new(&mut registry)));
         let intake = TcpIntake {
+            audit: None,
             agents: Arc::default(),
             authenticator: None,
             intake: Intake::new(Arc::clone(&queue), env),

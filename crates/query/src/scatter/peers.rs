@@ -8,6 +8,7 @@ use std::time::Duration;
 use bucksaw_cluster::{Cluster, Member, MemberState};
 use bucksaw_env::{Body, BoxFuture, Clock};
 use bucksaw_record::{Id, Millis};
+use bucksaw_store::erasure::ErasureSpread;
 use tokio::sync::watch;
 
 use super::re_replicated::re_replicated_stores;
@@ -30,6 +31,11 @@ pub trait QueryPeers: Send + Sync + std::fmt::Debug {
 
     /// Resolves at or soon after the next change of [`Self::remote_peers`].
     fn changed(&self) -> BoxFuture<()>;
+
+    /// Resolves when records of this node may be shown with those of its peers: it knows what these have erased.
+    fn ready(&self) -> BoxFuture<()> {
+        Box::pin(std::future::ready(()))
+    }
 
     /// Calls a peer; see [`bucksaw_env::Net::call`].
     fn call(&self, node: Id, name: &str, body: Body) -> BoxFuture<io::Result<Body>>;
@@ -75,6 +81,7 @@ pub struct GossipPeers {
     started_at: Duration,
     /// Whether this node has other nodes to join.
     has_join_targets: bool,
+    erasures: Option<ErasureSpread>,
 }
 
 /// Time after the start during which the member list may be outdated.
@@ -93,13 +100,27 @@ impl GossipPeers {
         has_join_targets: bool,
     ) -> Self {
         let started_at = clock.uptime();
-        Self { cluster, clock, replication_factor, is_store_shared: false, started_at, has_join_targets }
+        Self {
+            cluster,
+            clock,
+            replication_factor,
+            is_store_shared: false,
+            started_at,
+            has_join_targets,
+            erasures: None,
+        }
     }
 
     /// For stores over one database, which the node that answers reads.
     #[must_use]
     pub fn with_shared_store(self, is_store_shared: bool) -> Self {
         Self { is_store_shared, ..self }
+    }
+
+    /// The same with an exchange of erasures before records are shown.
+    #[must_use]
+    pub fn with_erasures(self, erasures: ErasureSpread) -> Self {
+        Self { erasures: Some(erasures), ..self }
     }
 
     fn re_replicated_stores(&self, members: &[Member]) -> BTreeSet<Id> {
@@ -174,9 +195,21 @@ impl QueryPeers for GossipPeers {
         })
     }
 
-    fn call(&self, node: Id, name: &str, body: Body) -> BoxFuture<io::Result<Body>> {
-        let (cluster, name) = (Arc::clone(&self.cluster), name.to_owned());
+    fn ready(&self) -> BoxFuture<()> {
+        let erasures = self.erasures.clone();
         Box::pin(async move {
+            if let Some(erasures) = erasures {
+                erasures.refresh().await;
+            }
+        })
+    }
+
+    fn call(&self, node: Id, name: &str, body: Body) -> BoxFuture<io::Result<Body>> {
+        let (cluster, name, erasures) = (Arc::clone(&self.cluster), name.to_owned(), self.erasures.clone());
+        Box::pin(async move {
+            if let Some(erasures) = erasures {
+                erasures.refresh_with(node).await?;
+            }
             let members = cluster.members();
             let member = members.iter().find(|member| member.facts.node == node);
             let member =

@@ -94,7 +94,13 @@ impl Scatter {
         let body = Body::whole(encoded.to_vec());
         let call: BoxFuture<_> = match node {
             Some(node) => self.peers.call(node, name, body),
-            None => self.server.serve(name, body),
+            None => {
+                let (peers, server, name) = (Arc::clone(&self.peers), Arc::clone(&self.server), name.to_owned());
+                Box::pin(async move {
+                    peers.ready().await;
+                    server.serve(&name, body).await
+                })
+            }
         };
         NodeReply::start(self.timing.clone(), self.timing.clock.uptime(), call)
     }

@@ -70,7 +70,7 @@ pub(super) async fn check(
         && !is_counted
         && let Some(authenticator) = &shared.authenticator
     {
-        authenticator.refuse(shared.setup.name, presented.peer.ip(), AuthRefusalReason::Missing);
+        shared.refuse(authenticator, presented.peer.ip(), AuthRefusalReason::Missing);
     }
     checked.map_err(|_| FluentEnd::Sender("the sender does not prove in time who it is"))??;
     inbox.limit(shared.config.message_bytes());
@@ -88,11 +88,14 @@ fn recognise_user(
     let (listener, peer) = (shared.setup.name, presented.peer.ip());
     let grant = match user.name {
         "" if has_key => authenticator.shared_key_grant(listener),
-        "" => return Err(authenticator.refuse(listener, peer, AuthRefusalReason::Missing).delay),
+        "" => return Err(shared.refuse(authenticator, peer, AuthRefusalReason::Missing).delay),
         name => {
             let has_password = |password: &SecretText| user.has_password(password.expose());
             let grant = authenticator.authenticate_fluentd(listener, peer, name, has_password);
-            grant.map_err(|refusal| refusal.delay)?
+            grant.map_err(|refusal| {
+                shared.audit_refusal(peer, None, refusal.reason);
+                refusal.delay
+            })?
         }
     };
     shared.writing_client(presented.peer, grant).map_err(|_| Duration::ZERO)

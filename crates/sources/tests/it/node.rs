@@ -86,6 +86,7 @@ impl ListenerNode {
             Authenticator::open(Path::new(AUTH_FILE), env.clone(), metrics).unwrap()
         });
         let intake = TcpIntake {
+            audit: None,
             agents: Arc::clone(&agents),
             authenticator: authenticator.clone(),
             intake: Intake::new(Arc::clone(&queue), env),
@@ -123,7 +124,7 @@ impl ListenerNode {
     /// Replaces the auth file, which is in use afterwards.
     pub(crate) fn replace_auth_file(&self, text: &str) {
         bucksaw_env::replace(&self.fs, Path::new(AUTH_FILE), &[text.as_bytes()]).unwrap();
-        self.authenticator.as_ref().unwrap().reload();
+        self.authenticator.as_ref().unwrap().reload(&bucksaw_env::Reloads::default());
     }
 
     pub(crate) async fn connect(&self) -> TcpStream {

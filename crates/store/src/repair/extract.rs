@@ -6,6 +6,7 @@ use bucksaw_segment::stored::{Reader, SegmentOrigin};
 
 use super::id_set::IdSet;
 use super::time_range::TimeRange;
+use crate::erasure::ErasedCounts;
 use crate::error::StoreError;
 use crate::merge::SegmentMerge;
 use crate::segment_store::{SegmentDraft, SegmentStore};
@@ -51,8 +52,11 @@ impl SegmentStore {
         let codec = if stays { self.config.codec_final } else { self.config.codec_quick };
         let merge = SegmentMerge::of(text_bytes as u64, self.config.full_block_bytes(), codec, throttle);
         let mut output = self.create_draft(MergeUnit::version_of(&units))?;
-        let inputs = UnitReader::filtered(range, Arc::clone(ids));
+        let inputs = UnitReader::filtered(range, Arc::clone(ids)).without(self.erasures.set(), ErasedCounts::default());
         merge.run(inputs, units, &mut output)?;
+        if output.writer.summary().is_empty() {
+            return Ok(None);
+        }
         // Without sources: it does not have all records of the queue segments that these come from.
         let SegmentDraft { writer, file } = output;
         writer.seal(SegmentOrigin::default()).map_err(StoreError::io("write", &file.path))?;

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::id_set::IdSet;
 use super::time_range::TimeRange;
+use crate::erasure::FilteredSegment;
 use crate::segment_store::SegmentStore;
+use crate::store::BlockSource as _;
 use crate::stream_retention::rule_age;
 use crate::throttle::ThrottledTask;
 
@@ -100,8 +102,9 @@ impl SegmentStore {
     /// The readable records of a range. With `verify`, the checksums of all blocks that begin in the range are verified first.
     pub(crate) fn scan_local_ids(&self, bounds: &LocalScan, verify: bool, throttle: &ThrottledTask<'_>) -> LocalIds {
         let mut found = LocalIds::default();
-        let segments = self.segments();
+        let (segments, erasures) = (self.segments(), self.erasures.set());
         for segment in segments.iter() {
+            let filtered = FilteredSegment::of(segment, &erasures);
             let is_fresh = bounds.is_fresh(segment.stored_since());
             for (block, entry) in self.sound_blocks_in(segment, bounds.range) {
                 throttle.yield_to_queries(&|| false);
@@ -113,7 +116,7 @@ impl SegmentStore {
                     }
                 }
                 found.bytes += entry.rows_bytes();
-                let slices = match segment.slices(block) {
+                let slices = match filtered.as_ref().map_or_else(|| segment.slices(block), |own| own.slices(block)) {
                     Ok(slices) => slices,
                     Err(error) => {
                         found.is_incomplete |= !matches!(error, ReadError::Damaged { .. });
@@ -137,13 +140,16 @@ impl SegmentStore {
 
     /// Those of `asked` that are in the range and readable.
     pub(crate) fn held_ids(&self, range: TimeRange, asked: &IdSet) -> IdSet {
-        let mut held = IdSet::default();
+        let (mut held, erasures) = (IdSet::default(), self.erasures.set());
         for segment in self.segments().iter() {
+            let filtered = FilteredSegment::of(segment, &erasures);
             for (block, entry) in self.sound_blocks_in(segment, range) {
                 if !asked.producers().any(|producer| entry.summary.may_contain_producer(producer)) {
                     continue;
                 }
-                let Ok(chunks) = segment.rows(block) else { continue };
+                let rows = |slices: Vec<StreamSlice>| slices.into_iter().map(|slice| slice.rows).collect();
+                let chunks = filtered.as_ref().map_or_else(|| segment.rows(block), |own| own.slices(block).map(rows));
+                let Ok(chunks) = chunks else { continue };
                 let runs = chunks.iter().flat_map(|rows| &rows.runs);
                 let requested =
                     runs.filter(|run| range.contains(run.first_id) && asked.has_producer(run.first_id.producer()));
