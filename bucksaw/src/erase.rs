@@ -152,7 +152,7 @@ fn report(found: &Value, outcome: &Outcome) -> String {
         for damaged in node["damaged"].as_array().into_iter().flatten() {
             let file = damaged.as_str().unwrap_or_default();
             failures.push_str(&format!(
-                "node {name}: {file} is damaged and may have matching records; see docs/erase.md\n"
+                "node {name}: {file} cannot be searched and may have matching records; see docs/erase.md\n"
             ));
         }
         if let Some(failure) = node["failure"].as_str() {
@@ -187,7 +187,7 @@ mod tests {
             {"node": "c", "state": "not reached", "failure": "the node is down"}]});
         let outcome = Outcome { erasure, remaining: 0, is_complete: false };
         let text = report(&json!({"count": 5}), &outcome);
-        assert!(text.contains("x.damaged is damaged") && text.contains("node c: the node is down"), "{text}");
+        assert!(text.contains("x.damaged cannot be searched") && text.contains("node c: the node is down"), "{text}");
         assert!(text.ends_with("the erasure is in effect but not complete; a search finds 0 records\n"), "{text}");
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bucksaw_query::{Bucket, Order, QueryStats};
 use bucksaw_record::{Id, Millis, Producer};
 
-use crate::erasure_probe::is_erased;
+use crate::erased_records::is_erased;
 use crate::ledger::{RecordLedger, Violation};
 use crate::query_filter::QueryFilter;
 use crate::query_kind::QueryKind;

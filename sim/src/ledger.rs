@@ -9,7 +9,7 @@ use bucksaw_env::lock;
 use bucksaw_ingest::Durability;
 use bucksaw_record::Id;
 
-use crate::erasure_probe::is_erased;
+use crate::erased_records::is_erased;
 use crate::query_filter::QueryFilter;
 
 /// The outcome of a record.

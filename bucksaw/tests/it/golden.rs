@@ -21,6 +21,7 @@ fn help() {
         "generate",
         "status",
         "forget",
+        "erase",
         "verify",
         "token",
         "token add",

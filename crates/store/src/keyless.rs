@@ -4,7 +4,7 @@
 //! Once the operator names its key, it is opened without a restart.
 //!
 //! A segment under another key than the one that writes is rewritten, like one that is compressed quickly; so is a plain one if
-//! there is a key. Nobody waits for this, so it is no part of the backlog, and comes after all other merges.
+//! there is a key. No client waits for this, so it is no part of the backlog, and comes after all other merges.
 
 use std::collections::BTreeMap;
 use std::path::Path;

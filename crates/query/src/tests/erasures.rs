@@ -4,7 +4,7 @@ use bucksaw_ingest::SegmentState;
 use bucksaw_record::LabelScope;
 use bucksaw_store::erasure::{Erasure, ErasureStatus};
 
-use super::tenants::{EXPRESSIONS, OTHER_STREAMS, OWN_STREAMS, drawn_line_of, own_scope, transcript};
+use super::tenants::{DrawnStep, EXPRESSIONS, OTHER_STREAMS, OWN_STREAMS, drawn_line_of, own_scope, transcript};
 use super::*;
 
 /// Expressions of erasures, by text, field, label, level and regex.
@@ -65,9 +65,6 @@ fn records_in_files(node: &TestEngine) -> Vec<(Id, Labels, Vec<u8>)> {
 }
 
 type DrawnErasure = (&'static str, (u64, u64), bool);
-
-/// What happens, how long, the line of a record and whether it is of the tenant, how late it is, and its stream.
-type DrawnStep = (u8, u64, (bool, String), u64, usize);
 
 fn steps() -> impl Strategy<Value = Vec<DrawnStep>> {
     let line = any::<bool>().prop_flat_map(|is_own| (Just(is_own), drawn_line_of(is_own)));

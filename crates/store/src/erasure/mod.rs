@@ -15,21 +15,22 @@
 //! Invariant: an erasure is acknowledged after its file is synced.
 //! Invariant: a segment counts as checked only after a scan of its file found no match.
 
-mod book;
 mod chunk_filter;
 mod definition;
+mod erasure_book;
 mod erasure_set;
+mod erasure_spread;
 mod file;
 mod filtered_segment;
 mod progress;
-mod spread;
 mod sweep;
+mod sweep_state;
 
-pub use book::{ErasureBook, ErasureError};
 pub use chunk_filter::RetainedRows;
 pub use definition::{ERASURES_MAX, EXPR_BYTES_MAX, Erasure, InvalidErasure};
+pub use erasure_book::{ErasureBook, ErasureError};
 pub(crate) use erasure_set::ErasedCounts;
 pub use erasure_set::ErasureSet;
+pub use erasure_spread::{ERASURE_REPORT, ERASURES, ErasureSpread, MemberOutcome, MemberReport};
 pub(crate) use filtered_segment::{FilteredSegment, matching as matching_erasures};
 pub use progress::{ErasureProgress, ErasureStatus, ReportedErasure};
-pub use spread::{ERASURE_REPORT, ERASURES, ErasureSpread, MemberOutcome, MemberReport};

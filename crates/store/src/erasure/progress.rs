@@ -36,7 +36,8 @@ pub struct ErasureStatus {
     pub segments_left: u64,
     /// Queue segments with selected records, or that are to be scanned. They are gathered, and removed after a grace period.
     pub queue_segments_left: u64,
-    /// Damaged files over the time range, which cannot be searched and are not rewritten. At most twenty.
+    /// Files over the time range that cannot be searched and are not rewritten: damaged ones, and those whose key is missing. At
+    /// most twenty.
     pub damaged: BTreeSet<String>,
 }
 

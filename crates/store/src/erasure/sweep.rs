@@ -1,6 +1,6 @@
 //! The sweep: scans the files of this node for records that erasures select, and rewrites or removes those that have some.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use bucksaw_segment::{ReadError, RecordSummary};
 use super::erasure_set::ErasureSet;
 use super::filtered_segment::FilteredSegment;
 use super::progress::{ErasureStatus, NAMES_MAX};
+use super::sweep_state::QueueScan;
 use crate::error::StoreError;
 use crate::segment_store::SegmentStore;
 use crate::store::TrashedSegment;
@@ -21,24 +22,6 @@ use crate::stored_segment::StoredSegment;
 
 /// Time after the longest retention, and the time in the trash, for which an erasure stays, in milliseconds: clocks differ.
 const KEPT_AFTER_MS: u64 = 24 * 3_600_000;
-
-/// What earlier sweeps found.
-#[derive(Debug, Default)]
-pub(super) struct SweepState {
-    queue: HashMap<Id, QueueScan>,
-    /// The number of the last erasure that each file of the trash was checked for.
-    trash: HashMap<String, u64>,
-}
-
-/// A scan of a queue segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct QueueScan {
-    /// The last erasure.
-    number: u64,
-    /// The end of the bytes that were read.
-    end: u64,
-    has_match: bool,
-}
 
 impl SegmentStore {
     /// The erasures of this node.
@@ -121,7 +104,7 @@ impl SegmentStore {
         let known = std::mem::take(&mut lock(&self.erasures.sweep).queue);
         let scan = |segment: &Arc<QueueSegment>| {
             let view = segment.view();
-            let known = known.get(&view.id).copied().unwrap_or(QueueScan { number: 0, end: 0, has_match: false });
+            let known = known.get(&view.id).copied().unwrap_or_default();
             let is_current = known.number == erasures.last_number() && known.end == view.end;
             let scan = if is_current { known } else { scan_queue_segment(&view, erasures) };
             (view.id, scan)
@@ -137,6 +120,7 @@ impl SegmentStore {
         let checked = {
             let mut sweep = lock(&self.erasures.sweep);
             sweep.trash.retain(|name, _| files.iter().any(|file| file.name == *name));
+            sweep.keyless_trash.clear();
             sweep.trash.clone()
         };
         for file in files.iter() {
@@ -157,6 +141,11 @@ impl SegmentStore {
                     return Ok(file.bytes.max(1));
                 }
                 Ok(counts) => counts.into_keys().collect(),
+                // An operator may name its key, and restore the file.
+                Err(StoreError::Input { source: ReadError::MissingKey { .. }, .. }) => {
+                    lock(&self.erasures.sweep).keyless_trash.insert(file.name.clone());
+                    continue;
+                }
                 // The operating system failed, not the file.
                 Err(StoreError::Input { source: ReadError::Io { source, .. }, .. })
                     if source.kind() != std::io::ErrorKind::NotFound =>
@@ -219,7 +208,11 @@ impl SegmentStore {
             let checked = lock(&self.erasures.sweep).trash.get(&file.name).copied().unwrap_or_default();
             checked < number && overlaps(&trashed_reach(file))
         };
-        let trash_left = self.trashed().iter().filter(is_trash_left).count();
+        let trash = self.trashed();
+        let (keyless_trash, trash_left): (Vec<&TrashedSegment>, Vec<_>) = trash
+            .iter()
+            .filter(is_trash_left)
+            .partition(|file| lock(&self.erasures.sweep).keyless_trash.contains(&file.name));
         let is_queue_left = |segment: &&Arc<QueueSegment>| {
             let is_overlapping = segment.with_summary(|_, reach| overlaps(reach)).unwrap_or_default();
             let scan = lock(&self.erasures.sweep).queue.get(&segment.id()).copied();
@@ -236,7 +229,8 @@ impl SegmentStore {
         // Segments whose key is missing cannot be searched either.
         let keyless = self.keyless_segments().into_iter().filter(|file| is_in_time(file.low, file.high));
         names.extend(keyless.map(|file| file.name));
-        let segments_left = (left.len() + trash_left) as u64;
+        names.extend(keyless_trash.into_iter().map(|file| file.name.clone()));
+        let segments_left = (left.len() + trash_left.len()) as u64;
         let is_done = segments_left == 0 && queue_left == 0 && names.is_empty() && low < high;
         let damaged = names.into_iter().take(NAMES_MAX).collect();
         Some(ErasureStatus { progress, is_done, segments_left, queue_segments_left: queue_left as u64, damaged })

@@ -267,7 +267,7 @@ fn spread(machine: &StoreTestMachine, other: Option<&StoreTestMachine>) -> Erasu
 }
 
 #[test]
-fn an_exchange_gives_both_sides_all_erasures() {
+fn an_exchange_gives_all_erasures_to_both() {
     let machines = [0, 1].map(|_| StoreTestMachine::start(sim::Fs::new(), config()));
     let [one, other] = &machines;
     // Both draw the same random ids at one time.

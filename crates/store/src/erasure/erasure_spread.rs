@@ -22,8 +22,8 @@ use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use tracing::debug;
 
-use super::book::{ErasureBook, ErasureError};
 use super::definition::{ERASURES_MAX, Erasure};
+use super::erasure_book::{ErasureBook, ErasureError};
 use super::progress::ReportedErasure;
 use crate::peers::{Peer, PeerMember, PeerState};
 use crate::store_context::{StoreContext, timed_out};

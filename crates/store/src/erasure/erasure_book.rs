@@ -13,7 +13,7 @@ use super::definition::{ERASURES_MAX, Erasure, InvalidErasure};
 use super::erasure_set::{ErasureSet, OpenErasure};
 use super::file;
 use super::progress::ErasureProgress;
-use super::sweep::SweepState;
+use super::sweep_state::SweepState;
 
 /// The erasures of a node.
 #[derive(Debug)]
