@@ -60,6 +60,9 @@ impl BlockUnit {
             None => Some(u64::MAX),
         };
         let (opened, work_max, was_cached) = match (&text, self.block_cache.get(key), work_max) {
+            (Some(text), Some(opened), _) if opened.prefers_text(plan.costs().of_text(text_bytes)) => {
+                return Ok(search_text(text, visit));
+            }
             (_, Some(opened), Some(work_max)) => (opened, work_max, true),
             (Some(text), _, _) => return Ok(search_text(text, visit)),
             (None, ..) => (Arc::new(CachedBlock::new(source.open(*index)?)), u64::MAX, false),
@@ -71,6 +74,7 @@ impl BlockUnit {
                 let scan = column_scan::scan(block, request, plan, cancel, (limit, work_max), visit);
                 match (scan.ok_or_else(damaged)?, text) {
                     (ColumnScan::Done { scanned, work }, None) => {
+                        opened.note_columns_work(work);
                         let excess = work.saturating_sub(plan.costs().of_text(text_bytes));
                         // A block that is searched only once needs no text.
                         if self.block_cache.is_text_due(&opened, excess, text_bytes) && was_cached {
@@ -78,8 +82,16 @@ impl BlockUnit {
                         }
                         scanned
                     }
-                    (ColumnScan::Done { scanned, .. }, Some(_)) => scanned,
+                    (ColumnScan::Done { scanned, work }, Some(_)) => {
+                        opened.note_columns_work(work);
+                        // The search of one text cannot be stopped halfway.
+                        if work > work_max {
+                            plan.costs().note_dear_columns();
+                        }
+                        scanned
+                    }
                     (ColumnScan::TooDear, Some(text)) => {
+                        opened.note_columns_work(work_max.saturating_mul(2));
                         plan.costs().note_dear_columns();
                         search_text(&text, visit)
                     }

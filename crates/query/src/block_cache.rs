@@ -23,6 +23,9 @@ const ENTRY_BYTES: u64 = 128;
 /// One part in this many of the cache is left to blocks and filters when texts are added.
 const FREE_PARTS: u64 = 8;
 
+/// The part, one in this many, by which the expected work of a search of columns falls while the text is searched instead.
+const RETRY_PARTS: u64 = 16;
+
 /// Segment id and number of a block. Segments never change, and no id is used twice.
 type BlockKey = (Id, usize);
 
@@ -32,11 +35,29 @@ pub(crate) struct CachedBlock {
     pub(crate) block: SearchableBlock,
     /// The work of searches of columns beyond that of searches of the text.
     excess_work: AtomicU64,
+    /// The work that a search of the columns is expected to take.
+    columns_work: AtomicU64,
 }
 
 impl CachedBlock {
     pub(crate) fn new(block: SearchableBlock) -> Self {
-        Self { block, excess_work: AtomicU64::new(0) }
+        Self { block, excess_work: AtomicU64::new(0), columns_work: AtomicU64::new(0) }
+    }
+
+    /// Remembers what a search of the columns took.
+    pub(crate) fn note_columns_work(&self, work: u64) {
+        self.columns_work.store(work, Ordering::Relaxed);
+    }
+
+    /// Whether searching the columns is expected to take more than `text_work`, as the last search did. The expectation falls
+    /// with each such answer, so columns are tried again.
+    pub(crate) fn prefers_text(&self, text_work: u64) -> bool {
+        let expected = self.columns_work.load(Ordering::Relaxed);
+        if expected <= text_work {
+            return false;
+        }
+        self.columns_work.store(expected - expected / RETRY_PARTS, Ordering::Relaxed);
+        true
     }
 }
 
@@ -184,6 +205,9 @@ mod tests {
         assert_eq!(due, [false, false, true]);
         assert!(!small.is_text_due(&block, 1, 1_000), "no room");
         assert!(!cache.is_text_due(&block, 1, 1 << 20) && !self::cache(0).is_text_due(&block, 1 << 40, 1));
+        assert!(!block.prefers_text(0));
+        block.note_columns_work(1_600);
+        assert!(!block.prefers_text(1_600) && block.prefers_text(1_500) && !block.prefers_text(1_500), "tried again");
         assert!(cache.text((Id::MIN, 1)).is_none());
         cache.insert_text((Id::MIN, 1), Block::from_parts(Vec::new(), Vec::new()).unwrap());
         assert!(cache.text((Id::MIN, 1)).is_some() && cache.get((Id::MIN, 1)).is_none());
