@@ -17,6 +17,7 @@ mod corpus;
 mod decode;
 mod edge;
 mod encode;
+mod encryption;
 mod feed;
 mod freshness;
 mod hostile;
@@ -79,6 +80,8 @@ enum BenchCommand {
     Encode(encode::EncodeArgs),
     /// Speed of decoding OTLP, compared with prost
     Decode(decode::DecodeArgs),
+    /// Cost of encryption at rest
+    Encryption(encryption::EncryptionCostArgs),
     /// Cost of reading times from lines, by form
     LineTimes(line_times::LineTimesArgs),
     /// Latency of queries during ingest
@@ -119,6 +122,7 @@ fn main() -> anyhow::Result<()> {
         BenchCommand::Random(args) => random::run(&args, &context),
         BenchCommand::Encode(args) => encode::run(&args, &context),
         BenchCommand::Decode(args) => decode::run(&args, &context),
+        BenchCommand::Encryption(args) => encryption::run(&args, &context),
         BenchCommand::LineTimes(args) => line_times::run(&args, &context),
         BenchCommand::UnderIngest(args) => under_ingest::run(&args, &context),
         BenchCommand::Edge(args) => edge::run(&args, &context),

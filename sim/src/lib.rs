@@ -19,8 +19,8 @@ mod check;
 mod checked_answer;
 mod claims;
 mod client;
-#[cfg(test)]
 mod disk_keys;
+#[cfg(test)]
 mod duplicate_id;
 mod erased_records;
 mod erasure_probe;

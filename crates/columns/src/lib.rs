@@ -30,6 +30,7 @@ mod filter;
 mod fixed_width;
 mod format;
 mod search;
+mod search_work;
 #[cfg(test)]
 mod tests;
 

@@ -1,7 +1,7 @@
 //! The keys with which the content of files is encrypted, as traits. `bucksaw-crypt` implements them.
 //!
-//! A file system hands its keys to each file ([`File::keys`](crate::File::keys)), so that whoever writes or reads a format
-//! has them, and nobody in between passes them on. The bytes of a file stay as they are: the format decides which parts of it
+//! A file system hands its keys to each file ([`File::keys`](crate::File::keys)), so that the writer and the
+//! reader of a format have them, and no interface in between passes them on. The bytes of a file stay as they are: the format decides which parts of it
 //! are encrypted.
 //!
 //! ```text

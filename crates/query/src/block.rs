@@ -1,14 +1,19 @@
 //! A block of a stored segment as a unit.
+//!
+//! A columnar block is searched as columns. Where that took more work than a search of its text would have, the work is summed up,
+//! and once it exceeds that of building the text, the text is built and kept in the block cache while there is room. From then on
+//! each query searches what is cheaper for it: see [`SearchCosts`](bucksaw_scan::SearchCosts). So no block is searched at more
+//! than about twice the cost of the better way, whatever is asked.
 
 use std::sync::Arc;
 
 use bucksaw_scan::{BoundPlan, Plan};
 use bucksaw_segment::stored::SearchableBlock;
-use bucksaw_segment::{BlockFilter, ReadError, RecordSummary};
+use bucksaw_segment::{Block, BlockFilter, ColumnarBlock, ReadError, RecordSummary};
 use bucksaw_store::BlockRef;
 
-use crate::block_cache::BlockCache;
-use crate::column_scan;
+use crate::block_cache::{BlockCache, CachedBlock};
+use crate::column_scan::{self, ColumnScan};
 use crate::request::{Cancel, Request};
 use crate::text_scan::{Visit, scan_text};
 
@@ -43,16 +48,57 @@ impl BlockUnit {
         }
         let BlockRef { source, index } = &self.block;
         let key = (source.id(), *index);
-        let opened = match self.block_cache.get(key) {
-            Some(block) => block,
-            None => Arc::new(source.open(*index)?),
-        };
-        let scanned = match &*opened {
-            SearchableBlock::Text(block) => scan_text(request, plan, cancel, visit, &mut |visit| {
+        let search_text = |block: &Block, visit: Visit<'_>| {
+            scan_text(request, plan, cancel, visit, &mut |visit| {
                 let _ = block.chunks().try_for_each(|chunk| visit(&chunk));
-            }),
-            SearchableBlock::Columns(block) => column_scan::scan(block, request, plan, cancel, limit, visit)
-                .ok_or_else(|| source.mark_damaged(*index, "the columns of the block cannot be decoded"))?,
+            })
+        };
+        let text = self.block_cache.text(key);
+        let text_bytes = self.summary().map_or(0, |summary| summary.text_bytes);
+        let work_max = match &text {
+            Some(_) => plan.costs().columns_work_max(text_bytes),
+            None => Some(u64::MAX),
+        };
+        let (opened, work_max, was_cached) = match (&text, self.block_cache.get(key), work_max) {
+            (Some(text), Some(opened), _) if opened.prefers_text(plan.costs().of_text(text_bytes)) => {
+                return Ok(search_text(text, visit));
+            }
+            (_, Some(opened), Some(work_max)) => (opened, work_max, true),
+            (Some(text), _, _) => return Ok(search_text(text, visit)),
+            (None, ..) => (Arc::new(CachedBlock::new(source.open(*index)?)), u64::MAX, false),
+        };
+        let damaged = || source.mark_damaged(*index, "the columns of the block cannot be decoded");
+        let scanned = match &opened.block {
+            SearchableBlock::Text(block) => search_text(block, visit),
+            SearchableBlock::Columns(block) => {
+                let scan = column_scan::scan(block, request, plan, cancel, (limit, work_max), visit);
+                match (scan.ok_or_else(damaged)?, text) {
+                    (ColumnScan::Done { scanned, work }, None) => {
+                        opened.note_columns_work(work);
+                        let excess = work.saturating_sub(plan.costs().of_text(text_bytes));
+                        // A block that is searched only once needs no text.
+                        if self.block_cache.is_text_due(&opened, excess, text_bytes) && was_cached {
+                            self.block_cache.insert_text(key, text_of(block).ok_or_else(damaged)?);
+                        }
+                        scanned
+                    }
+                    (ColumnScan::Done { scanned, work }, Some(_)) => {
+                        opened.note_columns_work(work);
+                        // The search of one text cannot be stopped halfway.
+                        if work > work_max {
+                            plan.costs().note_dear_columns();
+                        }
+                        scanned
+                    }
+                    (ColumnScan::TooDear, Some(text)) => {
+                        opened.note_columns_work(work_max.saturating_mul(2));
+                        plan.costs().note_dear_columns();
+                        search_text(&text, visit)
+                    }
+                    // Without a text the work is not limited.
+                    (ColumnScan::TooDear, None) => 0,
+                }
+            }
         };
         self.block_cache.insert(key, &opened);
         Ok(scanned)
@@ -75,4 +121,9 @@ impl BlockUnit {
             may_match(false) || (may_match(true) && source.may_have_attributes(*index))
         })
     }
+}
+
+/// The block with its text, which shares the rows.
+fn text_of(block: &ColumnarBlock) -> Option<Block> {
+    Block::from_parts(block.columns.text()?, block.slices.clone())
 }

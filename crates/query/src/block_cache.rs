@@ -1,12 +1,14 @@
 //! Decoded blocks and skip filters, kept for later queries: people search the same hours again and again.
 //!
-//! A cached block keeps its decoded columns, so a repeated search does not read, verify and decode it again. A scan of
-//! more blocks than fit does not evict frequently used ones: the eviction policy is a variant of S3-FIFO (Yang et al.,
+//! A cached block keeps its decoded columns, so a repeated search does not read, verify and decode it again. The text of a block
+//! whose columns are dear to search is kept beside them while there is room. A scan of more blocks than fit does not evict frequently used ones: the eviction policy is a variant of S3-FIFO (Yang et al.,
 //! "FIFO queues are all you need for cache eviction", SOSP 2023).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bucksaw_record::Id;
+use bucksaw_segment::Block;
 use bucksaw_segment::stored::SearchableBlock;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -18,44 +20,103 @@ const ENTRIES_EXPECTED: usize = 1_024;
 /// Overhead of an entry: its key, and the cache's own.
 const ENTRY_BYTES: u64 = 128;
 
+/// One part in this many of the cache is left to blocks and filters when texts are added.
+const FREE_PARTS: u64 = 8;
+
+/// The part, one in this many, by which the expected work of a search of columns falls while the text is searched instead.
+const RETRY_PARTS: u64 = 16;
+
 /// Segment id and number of a block. Segments never change, and no id is used twice.
 type BlockKey = (Id, usize);
+
+/// A block for searches, and what they cost.
+#[derive(Debug)]
+pub(crate) struct CachedBlock {
+    pub(crate) block: SearchableBlock,
+    /// The work of searches of columns beyond that of searches of the text.
+    excess_work: AtomicU64,
+    /// The work that a search of the columns is expected to take.
+    columns_work: AtomicU64,
+}
+
+impl CachedBlock {
+    pub(crate) fn new(block: SearchableBlock) -> Self {
+        Self { block, excess_work: AtomicU64::new(0), columns_work: AtomicU64::new(0) }
+    }
+
+    /// Remembers what a search of the columns took.
+    pub(crate) fn note_columns_work(&self, work: u64) {
+        self.columns_work.store(work, Ordering::Relaxed);
+    }
+
+    /// Whether searching the columns is expected to take more than `text_work`, as the last search did. The expectation falls
+    /// with each such answer, so columns are tried again.
+    pub(crate) fn prefers_text(&self, text_work: u64) -> bool {
+        let expected = self.columns_work.load(Ordering::Relaxed);
+        if expected <= text_work {
+            return false;
+        }
+        self.columns_work.store(expected - expected / RETRY_PARTS, Ordering::Relaxed);
+        true
+    }
+}
+
+/// The part of a block that an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum EntryKind {
+    Filter,
+    Block,
+    Text,
+}
+
+type EntryKey = (BlockKey, EntryKind);
 
 #[derive(Clone)]
 enum CacheEntry {
     Filter(Arc<Vec<u8>>),
     /// With its size when it was inserted.
-    Block(Arc<SearchableBlock>, u64),
+    Block(Arc<CachedBlock>, u64),
+    Text(Arc<Block>),
 }
 
 #[derive(Clone)]
 struct EntryWeighter;
 
-impl quick_cache::Weighter<(BlockKey, bool), CacheEntry> for EntryWeighter {
-    fn weight(&self, _: &(BlockKey, bool), entry: &CacheEntry) -> u64 {
+impl quick_cache::Weighter<EntryKey, CacheEntry> for EntryWeighter {
+    fn weight(&self, _: &EntryKey, entry: &CacheEntry) -> u64 {
         ENTRY_BYTES
             + match entry {
                 CacheEntry::Filter(bytes) => bytes.len() as u64,
                 CacheEntry::Block(_, bytes) => *bytes,
+                CacheEntry::Text(text) => text.memory() as u64,
             }
     }
 }
 
-/// A cache of blocks and their skip filters, limited in bytes.
+/// The limits of a cache.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CacheLimits {
+    pub(crate) bytes_max: u64,
+    /// See [`Config`](crate::Config).
+    pub(crate) text_build_work: u64,
+}
+
+/// A cache of blocks, of the texts of some, and of skip filters, limited in bytes.
 #[derive(Debug)]
 pub(crate) struct BlockCache {
-    /// The second part of the key is whether the entry is a filter.
-    entries: Option<Cache<(BlockKey, bool), CacheEntry, EntryWeighter>>,
+    entries: Option<Cache<EntryKey, CacheEntry, EntryWeighter>>,
+    limits: CacheLimits,
     bytes: Gauge,
     pub(crate) hits: Counter,
     misses: Counter,
 }
 
 impl BlockCache {
-    /// Keeps up to `bytes_max` bytes; none if that is 0.
-    pub(crate) fn new(bytes_max: u64, bytes: Gauge, hits: Counter, misses: Counter) -> Self {
+    /// Keeps nothing if `bytes_max` is 0.
+    pub(crate) fn new(limits: CacheLimits, bytes: Gauge, hits: Counter, misses: Counter) -> Self {
+        let bytes_max = limits.bytes_max;
         let entries = (bytes_max > 0).then(|| Cache::with_weighter(ENTRIES_EXPECTED, bytes_max, EntryWeighter));
-        Self { entries, bytes, hits, misses }
+        Self { entries, limits, bytes, hits, misses }
     }
 
     /// The skip filter of a block, read with `read` if it is not cached.
@@ -64,17 +125,19 @@ impl BlockCache {
         key: BlockKey,
         read: impl FnOnce() -> Result<Vec<u8>, E>,
     ) -> Result<Arc<Vec<u8>>, E> {
-        if let Some(CacheEntry::Filter(filter)) = self.entries.as_ref().and_then(|cache| cache.get(&(key, true))) {
+        if let Some(CacheEntry::Filter(filter)) =
+            self.entries.as_ref().and_then(|cache| cache.get(&(key, EntryKind::Filter)))
+        {
             return Ok(filter);
         }
         let filter = Arc::new(read()?);
-        self.insert_entry((key, true), CacheEntry::Filter(Arc::clone(&filter)));
+        self.insert_entry((key, EntryKind::Filter), CacheEntry::Filter(Arc::clone(&filter)));
         Ok(filter)
     }
 
     /// A block, if it is cached.
-    pub(crate) fn get(&self, key: BlockKey) -> Option<Arc<SearchableBlock>> {
-        let Some(CacheEntry::Block(block, _)) = self.entries.as_ref()?.get(&(key, false)) else {
+    pub(crate) fn get(&self, key: BlockKey) -> Option<Arc<CachedBlock>> {
+        let Some(CacheEntry::Block(block, _)) = self.entries.as_ref()?.get(&(key, EntryKind::Block)) else {
             self.misses.inc();
             return None;
         };
@@ -83,18 +146,40 @@ impl BlockCache {
     }
 
     /// Inserts a block after it was searched, or updates its size, which grows as more of it is decoded.
-    pub(crate) fn insert(&self, key: BlockKey, block: &Arc<SearchableBlock>) {
-        let bytes = block.memory() as u64;
-        let known_bytes = match self.entries.as_ref().and_then(|cache| cache.peek(&(key, false))) {
+    pub(crate) fn insert(&self, key: BlockKey, block: &Arc<CachedBlock>) {
+        let bytes = block.block.memory() as u64;
+        let known_bytes = match self.entries.as_ref().and_then(|cache| cache.peek(&(key, EntryKind::Block))) {
             Some(CacheEntry::Block(_, bytes)) => bytes,
             _ => 0,
         };
         if bytes != known_bytes {
-            self.insert_entry((key, false), CacheEntry::Block(Arc::clone(block), bytes));
+            self.insert_entry((key, EntryKind::Block), CacheEntry::Block(Arc::clone(block), bytes));
         }
     }
 
-    fn insert_entry(&self, key: (BlockKey, bool), entry: CacheEntry) {
+    /// The text of a columnar block, if it is cached.
+    pub(crate) fn text(&self, key: BlockKey) -> Option<Arc<Block>> {
+        match self.entries.as_ref()?.get(&(key, EntryKind::Text))? {
+            CacheEntry::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Adds the work that a search of columns took beyond that of a search of their text, of `text_bytes`. Whether building the
+    /// text would have cost less than the sum, and can be kept without evicting anything.
+    pub(crate) fn is_text_due(&self, block: &CachedBlock, excess: u64, text_bytes: u64) -> bool {
+        let sum = block.excess_work.fetch_add(excess, Ordering::Relaxed).saturating_add(excess);
+        let used = self.entries.as_ref().map_or(u64::MAX, |cache| cache.weight());
+        let room = self.limits.bytes_max - self.limits.bytes_max / FREE_PARTS;
+        sum > text_bytes.saturating_mul(self.limits.text_build_work) && used.saturating_add(text_bytes) <= room
+    }
+
+    /// Keeps the text of a columnar block.
+    pub(crate) fn insert_text(&self, key: BlockKey, text: Block) {
+        self.insert_entry((key, EntryKind::Text), CacheEntry::Text(text.into()));
+    }
+
+    fn insert_entry(&self, key: EntryKey, entry: CacheEntry) {
         if let Some(cache) = &self.entries {
             cache.insert(key, entry);
             self.bytes.set(i64::try_from(cache.weight()).unwrap_or(i64::MAX));
@@ -108,7 +193,25 @@ mod tests {
     use std::convert::Infallible;
 
     fn cache(bytes_max: u64) -> BlockCache {
-        BlockCache::new(bytes_max, Gauge::default(), Counter::default(), Counter::default())
+        let limits = CacheLimits { bytes_max, text_build_work: 20 };
+        BlockCache::new(limits, Gauge::default(), Counter::default(), Counter::default())
+    }
+
+    #[test]
+    fn a_text_is_due_after_as_much_work_as_building_it_while_there_is_room() {
+        let rows = SearchableBlock::Text(Block::from_parts(Vec::new(), Vec::new()).unwrap());
+        let (cache, small, block) = (cache(1 << 20), cache(1_100), CachedBlock::new(rows));
+        let due = [10_000, 10_000, 1].map(|excess| cache.is_text_due(&block, excess, 1_000));
+        assert_eq!(due, [false, false, true]);
+        assert!(!small.is_text_due(&block, 1, 1_000), "no room");
+        assert!(!cache.is_text_due(&block, 1, 1 << 20) && !self::cache(0).is_text_due(&block, 1 << 40, 1));
+        assert!(!block.prefers_text(0));
+        block.note_columns_work(1_600);
+        assert!(!block.prefers_text(1_600) && block.prefers_text(1_500) && !block.prefers_text(1_500), "tried again");
+        assert!(cache.text((Id::MIN, 1)).is_none());
+        cache.insert_text((Id::MIN, 1), Block::from_parts(Vec::new(), Vec::new()).unwrap());
+        assert!(cache.text((Id::MIN, 1)).is_some() && cache.get((Id::MIN, 1)).is_none());
+        assert_eq!(cache.bytes.get(), ENTRY_BYTES as i64);
     }
 
     #[test]

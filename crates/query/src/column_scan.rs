@@ -1,32 +1,49 @@
 //! Scans columnar blocks: the columns decide which records match, and these are passed on before they are built.
 
+use std::cell::Cell;
 use std::ops::{ControlFlow, Range};
 
 use bucksaw_scan::{BoundPlan, Plan};
-use bucksaw_search::{Bitmap, RowSet};
+use bucksaw_search::{Bitmap, RowSet, SearchBlock as _};
 use bucksaw_segment::{ColumnarBlock, StreamSlice};
 
 use crate::column_records::ColumnRecords;
 use crate::request::{Cancel, Order, Request};
 use crate::text_scan::{MatchChunk, Visit};
 
-/// Passes the matching records of each stream to `visit`, at most `limit` per stream, from the start of the answer. Returns
-/// the bytes of text scanned; `None` if the block is damaged.
+/// How a scan of columns ended.
+pub(crate) enum ColumnScan {
+    /// At its end, or where it was cancelled: the bytes of text scanned, and the work of finding matching records, without that of
+    /// building them.
+    Done { scanned: u64, work: u64 },
+    /// It took more work than it was allowed. Nothing was passed on.
+    TooDear,
+}
+
+/// Passes the matching records of each stream to `visit`, at most `limit` per stream, from the start of the answer. Searches
+/// columns with at most about `work_max` units of work before it passes on the first record. `None` if the block is damaged.
 pub(crate) fn scan(
     block: &ColumnarBlock,
     request: &Request,
     plan: &Plan,
     cancel: &Cancel,
-    limit: usize,
+    (limit, work_max): (usize, u64),
     visit: Visit<'_>,
-) -> Option<u64> {
+) -> Option<ColumnScan> {
     let requested = requested_rows(block, request);
     if requested == RowSet::None {
-        return Some(0);
+        return Some(ColumnScan::Done { scanned: 0, work: 0 });
     }
     let records = block.records()?;
+    let work_end = records.lines().work().saturating_add(work_max);
+    let (may_stop, is_too_dear) = (Cell::new(true), Cell::new(false));
+    let should_stop = || {
+        // Rows that were found after this are meaningless.
+        is_too_dear.set(is_too_dear.get() || (may_stop.get() && records.lines().work() > work_end));
+        is_too_dear.get() || cancel.should_stop()
+    };
     let mut evaluated: Vec<(BoundPlan, RowSet)> = Vec::new();
-    let mut scanned = 0;
+    let (mut scanned, mut work) = (0, 0);
     for (slice, rows_of_slice) in slices_with_rows(block) {
         if cancel.should_stop() {
             break;
@@ -39,16 +56,22 @@ pub(crate) fn scan(
         let rows = match evaluated.iter().find(|(known, _)| known.is_equivalent(&bound)) {
             Some((_, rows)) => rows,
             None => {
-                let rows = bound.match_rows(records, requested.clone(), &|| cancel.should_stop())?;
+                let before = records.lines().work();
+                let rows = bound.match_rows(records, requested.clone(), &should_stop)?;
+                if is_too_dear.get() {
+                    return Some(ColumnScan::TooDear);
+                }
+                work += records.lines().work() - before;
                 evaluated.push((bound, rows));
                 evaluated.last().map(|(_, rows)| rows)?
             }
         };
+        may_stop.set(false);
         if visit_matching(block, slice, rows_of_slice, rows, request.order, limit, visit)?.is_break() {
             break;
         }
     }
-    Some(scanned)
+    Some(ColumnScan::Done { scanned, work })
 }
 
 /// The slices with the numbers of their records in the block.

@@ -10,13 +10,16 @@ use bucksaw_record::Expr;
 use bucksaw_scan::Plan;
 use bucksaw_store::{DamagedSegment, Store};
 
-use crate::block_cache::BlockCache;
+use crate::block_cache::{BlockCache, CacheLimits};
 use crate::match_buffer::MatchBufferPools;
 use crate::metrics::Metrics;
 use crate::pool::ScanPool;
 use crate::request::{Cancel, RequestError};
 use crate::result_budget::ResultBudget;
 use crate::scan_memory::ScanMemory;
+
+/// The work of building one byte of text from columns: 0.3 to 1.8 ns, depending on the log.
+const TEXT_BUILD_WORK: u64 = 20;
 
 /// Settings of queries.
 #[derive(Clone, Debug)]
@@ -29,6 +32,9 @@ pub struct Config {
     pub result_bytes_max: u64,
     /// Memory of decoded blocks kept for later queries, in bytes; 0 keeps none. Running scans take memory besides.
     pub cache_bytes_max: u64,
+    /// The work, per byte of text, that searches of the columns of a block waste until its text is built and kept in the cache
+    /// while there is room: the work of building it. `u64::MAX` for never. See [`SearchBlock::work`](bucksaw_search::SearchBlock::work).
+    pub text_build_work: u64,
     /// Memory of blocks and frames that are being searched, in bytes. Scans beyond it wait.
     pub scan_bytes_max: u64,
     /// Concurrent searches and counts for all nodes, this one included. Others wait a few seconds, then are refused.
@@ -46,6 +52,7 @@ impl Default for Config {
             tail_lag_bytes_max: 64 << 20,
             result_bytes_max: 128 << 20,
             cache_bytes_max: 512 << 20,
+            text_build_work: TEXT_BUILD_WORK,
             scan_bytes_max: u64::MAX,
             served_max: 256,
             served_tails_max: 512,
@@ -79,9 +86,10 @@ impl Engine {
         config: Config,
         metrics: Metrics,
     ) -> Self {
+        let cache_limits = CacheLimits { bytes_max: config.cache_bytes_max, text_build_work: config.text_build_work };
         Self {
             result_budget: ResultBudget::new(config.result_bytes_max, metrics.result_bytes.clone()),
-            block_cache: metrics.block_cache(config.cache_bytes_max).into(),
+            block_cache: metrics.block_cache(cache_limits).into(),
             match_pools: MatchBufferPools::default(),
             scan_memory: Arc::new(ScanMemory::new(config.scan_bytes_max)),
             queue,

@@ -6,7 +6,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::block_cache::BlockCache;
+use crate::block_cache::{BlockCache, CacheLimits};
 use crate::stats::QueryStats;
 
 metrics! {
@@ -37,8 +37,8 @@ impl Metrics {
     }
 
     /// A block cache that is counted here.
-    pub(crate) fn block_cache(&self, bytes_max: u64) -> BlockCache {
-        BlockCache::new(bytes_max, self.cache_bytes.clone(), self.cache_hits.clone(), self.cache_misses.clone())
+    pub(crate) fn block_cache(&self, limits: CacheLimits) -> BlockCache {
+        BlockCache::new(limits, self.cache_bytes.clone(), self.cache_hits.clone(), self.cache_misses.clone())
     }
 
     pub(crate) fn count_query(&self, stats: &QueryStats, seconds: f64, cancelled: bool) {

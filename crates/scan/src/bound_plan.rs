@@ -1,6 +1,8 @@
 //! A plan for one stream, which searches chunks and blocks.
 
+use std::cell::Cell;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use bucksaw_record::RecordView;
 use bucksaw_search::{Bitmap, RowSet, SearchBlock, SkipFilter};
@@ -11,6 +13,7 @@ use crate::candidate_rows::{CandidateRows, evaluate, may_match};
 use crate::cursor::Cursor;
 use crate::plan_node::PlanNode;
 use crate::record_boundaries::{RecordBoundaries, ScanWindow};
+use crate::search_costs::SearchCosts;
 
 /// The size of a scan window, in bytes: at worst some milliseconds of work between two polls of `cancel`. A window
 /// stays in a core's cache while all terms search it.
@@ -33,6 +36,8 @@ pub struct Matcher {
     node: PlanNode,
     cursor: Cursor,
     window_bytes: usize,
+    /// Those of the query, to which searches of text add.
+    costs: Arc<SearchCosts>,
 }
 
 /// A matching record of a chunk.
@@ -47,11 +52,13 @@ pub struct MatchedRecord {
 }
 
 impl BoundPlan {
-    pub(crate) fn new(node: &PlanNode) -> Self {
+    pub(crate) fn new(node: &PlanNode, costs: &Arc<SearchCosts>) -> Self {
         let window_bytes = node.slice_bytes().min(WINDOW_BYTES);
         match (node, Cursor::new(node)) {
             (PlanNode::All, _) => Self::All,
-            (_, Some(cursor)) => Self::PerRecord(Matcher { node: node.clone(), cursor, window_bytes }),
+            (_, Some(cursor)) => {
+                Self::PerRecord(Matcher { node: node.clone(), cursor, window_bytes, costs: Arc::clone(costs) })
+            }
             (_, None) => Self::Nothing,
         }
     }
@@ -70,7 +77,8 @@ impl BoundPlan {
             Self::Nothing => return,
             Self::All => match Cursor::new(&PlanNode::All) {
                 Some(cursor) => {
-                    every = Matcher { node: PlanNode::All, cursor, window_bytes: WINDOW_BYTES };
+                    let costs = Arc::new(SearchCosts::new(0));
+                    every = Matcher { node: PlanNode::All, cursor, window_bytes: WINDOW_BYTES, costs };
                     &mut every
                 }
                 None => return,
@@ -87,14 +95,17 @@ impl BoundPlan {
         match self {
             Self::Nothing => 0,
             Self::All => all,
-            Self::PerRecord(Matcher { cursor, window_bytes, .. }) => match cursor.negated_inner() {
-                // Finding the few records that match the member is faster than finding all others.
-                Some(inner) => match count_records(inner, *window_bytes, chunk, cancel) {
-                    (others, ControlFlow::Continue(())) => all - others,
-                    _ => 0,
-                },
-                None => count_records(cursor, *window_bytes, chunk, cancel).0,
-            },
+            Self::PerRecord(Matcher { node, cursor, window_bytes, costs }) => {
+                let counted = (node.text_weight(), &**costs);
+                match cursor.negated_inner() {
+                    // Finding the few records that match the member is faster than finding all others.
+                    Some(inner) => match count_records(inner, *window_bytes, counted, chunk, cancel) {
+                        (others, ControlFlow::Continue(())) => all - others,
+                        _ => 0,
+                    },
+                    None => count_records(cursor, *window_bytes, counted, chunk, cancel).0,
+                }
+            }
         }
     }
 
@@ -214,7 +225,7 @@ impl<R: Iterator<Item = usize>> RowBatch<'_, R> {
         let Self { matcher, cancel, text, lines, rows, found } = self;
         let records = RecordBoundaries::of_lines(text);
         let (mut counted, mut left) = (0, std::mem::take(lines));
-        let flow = scan_windows(&mut matcher.cursor, matcher.window_bytes, &records, cancel, &mut |start, _| {
+        let flow = scan_windows(&mut matcher.cursor, matcher.window_bytes, None, &records, cancel, &mut |start, _| {
             let before = records.count_between(counted, start);
             if let Some(row) = rows.nth(before) {
                 found.set(row);
@@ -240,7 +251,8 @@ pub(crate) fn find_records(
     each: &mut dyn FnMut(MatchedRecord) -> ControlFlow<()>,
 ) {
     let (mut row, mut counted) = (0, 0);
-    let _ = scan_windows(&mut matcher.cursor, matcher.window_bytes, records, cancel, &mut |start, next| {
+    let costs = Some((matcher.node.text_weight(), &*matcher.costs));
+    let _ = scan_windows(&mut matcher.cursor, matcher.window_bytes, costs, records, cancel, &mut |start, next| {
         row += records.count_between(counted, start) as u32;
         counted = start;
         // A chunk whose text has more records than it declares is damaged; the rest have no ids.
@@ -255,48 +267,65 @@ pub(crate) fn find_records(
 fn count_records(
     cursor: &mut Cursor,
     window_bytes: usize,
+    counted: (u64, &SearchCosts),
     chunk: &Chunk<'_>,
     cancel: &dyn Fn() -> bool,
 ) -> (u32, ControlFlow<()>) {
     let mut count = 0_u32;
-    let flow = scan_windows(cursor, window_bytes, &RecordBoundaries::of_chunk(chunk), cancel, &mut |_, _| {
+    let records = RecordBoundaries::of_chunk(chunk);
+    let flow = scan_windows(cursor, window_bytes, Some(counted), &records, cancel, &mut |_, _| {
         count += 1;
         ControlFlow::Continue(())
     });
     (count.min(chunk.rows.count), flow)
 }
 
-/// Calls `each` with the start of each matching record and of the next record, window by window.
+/// Calls `each` with the start of each matching record and of the next record, window by window. `counted` has the work per byte
+/// of text and the costs to which the work is added.
 fn scan_windows(
     cursor: &mut Cursor,
     window_bytes: usize,
+    counted: Option<(u64, &SearchCosts)>,
     records: &RecordBoundaries<'_>,
     cancel: &dyn Fn() -> bool,
     each: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let (cancel_poll, mut from) = (CancelPoll::new(cancel), 0);
-    while from < records.text.len() {
+    let (cancel_poll, work, mut from) = (CancelPoll::new(cancel), Cell::new(0), 0);
+    let flow = scan_each_window(cursor, window_bytes, records, (&cancel_poll, &work), &mut from, each);
+    if let Some((text_weight, costs)) = counted {
+        costs.add_text(from, work.get().saturating_add(from as u64 * text_weight));
+    }
+    flow
+}
+
+/// As [`scan_windows`]; `from` is the end of the text that was searched.
+fn scan_each_window(
+    cursor: &mut Cursor,
+    window_bytes: usize,
+    records: &RecordBoundaries<'_>,
+    (cancel_poll, work): (&CancelPoll<'_>, &Cell<u64>),
+    from: &mut usize,
+    each: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    while *from < records.text.len() {
         if cancel_poll.poll() {
             return ControlFlow::Break(());
         }
-        let window = ScanWindow {
-            records,
-            end: records.next_start(from.saturating_add(window_bytes) - 1),
-            cancel_poll: &cancel_poll,
-        };
+        let end = records.next_start(from.saturating_add(window_bytes) - 1);
+        let window = ScanWindow { records, end, cancel_poll, work };
         cursor.reset();
-        while let Some(start) = cursor.seek(&window, from) {
+        while let Some(start) = cursor.seek(&window, *from) {
             // A match found after a cancellation is meaningless.
             if cancel_poll.is_cancelled() {
                 break;
             }
-            from = records.next_start(start);
-            each(start, from)?;
+            *from = records.next_start(start);
+            each(start, *from)?;
         }
         if cancel_poll.is_cancelled() {
             return ControlFlow::Break(());
         }
-        from = window.end;
+        *from = window.end;
     }
     ControlFlow::Continue(())
 }

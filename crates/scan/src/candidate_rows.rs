@@ -55,7 +55,7 @@ pub(crate) fn may_match(node: &PlanNode, filter: impl SkipFilter, has_attributes
         PlanNode::Regex(regex) | PlanNode::Line(LineTerm::Regex(regex)) => may_match_regex(regex),
         PlanNode::Level(level) => may_match_regex(&level.prefilter),
         PlanNode::Field(field) => {
-            contains(&field.escape_start)
+            field.escapes.iter().any(contains)
                 || field.needles.iter().all(contains)
                 || (has_attributes && field.attribute_needle.iter().all(contains))
         }
@@ -153,7 +153,10 @@ fn evaluate_field<B: SearchBlock>(
         }
     }
     // A line with an escape may contain the name or the value in escaped form.
-    all.may_match = all.may_match | (with_key & (rows | block.find(&field.escape_start, RecordPart::Line)?));
+    for escape in &field.escapes {
+        rows = rows | block.find(escape, RecordPart::Line)?;
+    }
+    all.may_match = all.may_match | (with_key & rows);
     Some(all)
 }
 

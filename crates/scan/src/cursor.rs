@@ -18,7 +18,7 @@ use crate::field_term::{CandidatePositions, FieldTerm};
 use crate::level_term::LevelTerm;
 use crate::line_term::LineTerm;
 use crate::plan_node::PlanNode;
-use crate::record_boundaries::ScanWindow;
+use crate::record_boundaries::{OCCURRENCE_WORK, ScanWindow};
 use crate::regex_term::RegexTerm;
 use crate::text_term::TextTerm;
 
@@ -136,7 +136,10 @@ impl Cursor {
 
     fn search(&mut self, window: &ScanWindow<'_>, from: usize) -> Option<usize> {
         match &mut self.kind {
-            CursorKind::Every => Some(from),
+            CursorKind::Every => {
+                window.add_work(OCCURRENCE_WORK);
+                Some(from)
+            }
             CursorKind::Text(text) => text.seek(window, from),
             CursorKind::Regex(regex) => regex.seek(window, from),
             CursorKind::Field(field, ahead) => field.seek(window, from, ahead),
@@ -147,6 +150,7 @@ impl Cursor {
             CursorKind::Not(inner) => {
                 let mut at = from;
                 while at < window.end && !window.cancel_poll.is_cancelled() {
+                    window.add_work(OCCURRENCE_WORK);
                     if inner.seek(window, at) != Some(at) {
                         return Some(at);
                     }
@@ -163,6 +167,7 @@ impl Cursor {
         if !alone || self.has_answer_from(at) {
             return self.seek(window, at);
         }
+        window.add_work(OCCURRENCE_WORK);
         Some(if self.matches_record(window.records.record(at), window.cancel_poll) {
             at
         } else {

@@ -15,7 +15,7 @@ use bucksaw_search::Needle;
 use crate::cancel_poll::CancelPoll;
 use crate::error::CompileError;
 use crate::fields::lookup;
-use crate::record_boundaries::ScanWindow;
+use crate::record_boundaries::{OCCURRENCE_WORK, ScanWindow};
 use crate::regex_engine::RegexEngine;
 use crate::regex_term::compile_for_values;
 
@@ -26,8 +26,8 @@ pub(crate) struct FieldTerm {
     value_test: ValueTest,
     /// Texts that a record must contain unless it contains an escape, the rarer one first.
     pub(crate) needles: Vec<Needle>,
-    /// The start of every escape in which a needle may be written.
-    pub(crate) escape_start: Needle,
+    /// The starts of all escapes in which a needle may be written.
+    pub(crate) escapes: Vec<Needle>,
     /// A text that the value of an attribute must contain; `None` if it may be any.
     pub(crate) attribute_needle: Option<Needle>,
     /// Whether candidates are found by a value, and so are rarer than records with the field.
@@ -43,10 +43,11 @@ enum ValueTest {
 }
 
 /// The progress of the search for candidates in one window.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct CandidatePositions {
     needle: KnownPosition,
-    escape: KnownPosition,
+    /// Of each escape.
+    escapes: Vec<KnownPosition>,
 }
 
 /// The next occurrence of a text; `usize::MAX` if none is left, `None` if not yet searched for.
@@ -83,10 +84,10 @@ impl FieldTerm {
         };
         // Values are rarer than names.
         let needles: Vec<&[u8]> = value.into_iter().chain(name_needles(&field.name)).collect();
-        let escape_start = Needle::new(escape_start_of(&needles), false);
+        let escapes = escapes_of(&needles);
         let needles = needles.into_iter().map(|needle| Needle::new(needle, false)).collect();
-        let term =
-            Self { name: field.name.clone(), value_test, needles, escape_start, attribute_needle, has_value_needle };
+        let name = field.name.clone();
+        let term = Self { name, value_test, needles, escapes, attribute_needle, has_value_needle };
         Ok((term, matches!(field.test, Test::NotEqual(_) | Test::NotMatch(_) | Test::NotExists)))
     }
 
@@ -123,7 +124,7 @@ impl FieldTerm {
 
     fn matches_line(&self, record: &[u8], cancel_poll: &CancelPoll<'_>) -> bool {
         let candidate = self.needles.iter().all(|needle| needle.find(record, 0).is_some())
-            || self.escape_start.find(record, 0).is_some();
+            || self.escapes.iter().any(|escape| escape.find(record, 0).is_some());
         candidate && lookup(record, &self.name).is_some_and(|value| self.value_matches(&value, cancel_poll))
     }
 
@@ -142,7 +143,11 @@ impl FieldTerm {
         };
         while let Some(rest) = window.records.text.get(from..window.end).filter(|rest| !rest.is_empty()) {
             let needle = ahead.needle.next_from(from, || needle.find(rest, 0));
-            let hit = needle.min(ahead.escape.next_from(from, || self.escape_start.find(rest, 0)));
+            ahead.escapes.resize_with(self.escapes.len(), KnownPosition::default);
+            let escapes = self.escapes.iter().zip(&mut ahead.escapes);
+            let hit =
+                escapes.fold(needle, |hit, (escape, ahead)| hit.min(ahead.next_from(from, || escape.find(rest, 0))));
+            window.add_work(OCCURRENCE_WORK);
             if hit == usize::MAX {
                 return None;
             }
@@ -158,17 +163,17 @@ impl FieldTerm {
     }
 }
 
-/// The common start of all escapes in which these texts may be written. JSON has escapes of one letter for few bytes, and `\u` with a
-/// code for all others; logfmt has some of the former.
-fn escape_start_of(needles: &[&[u8]]) -> &'static [u8] {
-    let mut bytes = needles.iter().copied().flatten();
-    if bytes.clone().any(|byte| matches!(byte, b'"' | b'\\' | b'/') || *byte < b' ') {
-        b"\\"
-    } else if bytes.all(u8::is_ascii) {
-        b"\\u00"
-    } else {
-        b"\\u"
-    }
+/// The starts of all escapes in which a byte of these texts may be written. JSON has escapes of one letter for few bytes, and `\u`
+/// with a code for all others; logfmt has some of the former.
+fn escapes_of(needles: &[&[u8]]) -> Vec<Needle> {
+    let has = |byte: u8| needles.iter().any(|needle| needle.contains(&byte));
+    let is_ascii = needles.iter().all(|needle| needle.is_ascii());
+    let letters = [(b'"', b'"'), (b'\\', b'\\'), (b'/', b'/')];
+    let controls = [(8, b'b'), (12, b'f'), (b'\n', b'n'), (b'\r', b'r'), (b'\t', b't')];
+    let short = letters.into_iter().chain(controls).filter(|(byte, _)| has(*byte));
+    let code: &[u8] = if is_ascii { b"\\u00" } else { b"\\u" };
+    let escapes = short.map(|(_, letter)| Needle::new(&[b'\\', letter], false));
+    std::iter::once(Needle::new(code, false)).chain(escapes).collect()
 }
 
 /// Texts that every record with a field of this name contains, escapes aside, the longest first: the parts of the name between dots.

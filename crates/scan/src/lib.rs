@@ -60,6 +60,7 @@ mod record_boundaries;
 mod regex_engine;
 mod regex_term;
 mod required_literals;
+mod search_costs;
 #[cfg(test)]
 mod tests;
 mod text_term;
@@ -70,3 +71,4 @@ pub use error::CompileError;
 pub use plan::Plan;
 pub use regex_engine::{MEMORY_BYTES_MAX, limit_memory};
 pub use regex_term::required_texts;
+pub use search_costs::SearchCosts;

@@ -1,16 +1,20 @@
 //! A compiled expression, shared by all threads of a query.
 
+use std::sync::Arc;
+
 use bucksaw_record::expr::SyntaxError;
 use bucksaw_record::{Expr, Labels, RecordView};
 
 use crate::bound_plan::BoundPlan;
 use crate::error::CompileError;
 use crate::plan_node::PlanNode;
+use crate::search_costs::SearchCosts;
 
 /// A compiled expression. Needles and automata are compiled once, not per block. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Plan {
     root: PlanNode,
+    costs: Arc<SearchCosts>,
 }
 
 impl Plan {
@@ -19,7 +23,9 @@ impl Plan {
     /// # Errors
     /// [`CompileError`] if a regex is invalid, or would take too much memory.
     pub fn compile(expr: &Expr) -> Result<Self, CompileError> {
-        Ok(Self { root: PlanNode::compile(expr)? })
+        let root = PlanNode::compile(expr)?;
+        let costs = SearchCosts::new(root.text_weight());
+        Ok(Self { root, costs: costs.into() })
     }
 
     /// Parses and compiles an expression. Unlike [`Self::compile`], it names the position of an error in a regex within the
@@ -42,7 +48,13 @@ impl Plan {
     /// The plan for the records of one stream: terms on its labels are resolved, and the rest is simplified.
     #[must_use]
     pub fn bind(&self, labels: &Labels) -> BoundPlan {
-        BoundPlan::new(&self.root.bind(labels))
+        BoundPlan::new(&self.root.bind(labels), &self.costs)
+    }
+
+    /// What searches by this plan cost so far.
+    #[must_use]
+    pub fn costs(&self) -> &SearchCosts {
+        &self.costs
     }
 
     /// Whether one record matches. For many records of a stream, [`Self::bind`] once and call

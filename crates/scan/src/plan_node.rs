@@ -172,6 +172,22 @@ impl PlanNode {
         }
     }
 
+    /// The estimated work of a search of text, per byte: see [`SearchCosts`](crate::SearchCosts).
+    pub(crate) fn text_weight(&self) -> u64 {
+        match self {
+            Self::All | Self::Nothing => 0,
+            Self::Text(_) | Self::Line(LineTerm::Text(_)) => 1,
+            Self::Regex(regex) | Self::Line(LineTerm::Regex(regex)) => regex.text_weight(),
+            // The name or value, and an escape.
+            Self::Field(_) => 2,
+            Self::Level(level) => level.prefilter.text_weight(),
+            // The rarest member leads, and the others are tested where it matches.
+            Self::And(members) => members.iter().min_by_key(|member| member.cost()).map_or(0, Self::text_weight),
+            Self::Or(members) => members.iter().map(Self::text_weight).sum(),
+            Self::Not(inner) => inner.text_weight(),
+        }
+    }
+
     fn literal(text: &Literal) -> Result<Self, CompileError> {
         let has_letter = text.bytes.iter().any(u8::is_ascii_alphabetic);
         Ok(match text.case_insensitive && has_letter {

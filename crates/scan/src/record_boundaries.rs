@@ -1,5 +1,7 @@
 //! The offsets of the records of a chunk.
 
+use std::cell::Cell;
+
 use bucksaw_record::{AttributeNames, RecordView, RowAttributes};
 use bucksaw_segment::Chunk;
 use memchr::{memchr, memchr_iter, memrchr};
@@ -121,13 +123,27 @@ pub(crate) struct ScanWindow<'a> {
     pub(crate) records: &'a RecordBoundaries<'a>,
     pub(crate) end: usize,
     pub(crate) cancel_poll: &'a CancelPoll<'a>,
+    /// The work so far besides reading the text: see [`SearchCosts`](crate::SearchCosts).
+    pub(crate) work: &'a Cell<u64>,
 }
 
+/// The work of finding the record of an occurrence.
+pub(crate) const OCCURRENCE_WORK: u64 = 250;
+
+/// The work of testing one byte of a record alone.
+pub(crate) const TESTED_BYTE_WORK: u64 = 3;
+
 impl ScanWindow<'_> {
+    pub(crate) fn add_work(&self, units: u64) {
+        self.work.set(self.work.get().saturating_add(units));
+    }
+
     /// The start of the first record at or after `from` that passes, each tested alone.
     pub(crate) fn find_first(&self, mut from: usize, passes: impl Fn(RecordView<'_>) -> bool) -> Option<usize> {
         while from < self.end && !self.cancel_poll.is_cancelled() {
-            if passes(self.records.record(from)) {
+            let record = self.records.record(from);
+            self.add_work(OCCURRENCE_WORK + record.text().len() as u64 * TESTED_BYTE_WORK);
+            if passes(record) {
                 return Some(from);
             }
             from = self.records.next_start(from);

@@ -144,7 +144,11 @@ impl RegexEngine {
 
     /// Whether a text has a match. Meaningless after a cancellation.
     pub(crate) fn is_match(&self, text: &[u8], cancel_poll: &CancelPoll<'_>) -> bool {
-        self.find_end(text, cancel_poll).is_some()
+        match &self.meta {
+            // Without the end of the match, which takes another search if the engine begins at a literal inside.
+            Some(meta) if text.len() <= META_WORK / self.nfa.states().len().max(1) => meta.is_match(text),
+            _ => self.find_end(text, cancel_poll).is_some(),
+        }
     }
 
     /// The end of the first match found from the left. Meaningless after a cancellation.

@@ -15,7 +15,7 @@ use crate::automaton::build_automaton;
 use crate::cancel_poll::CancelPoll;
 use crate::error::quoted_pattern;
 use crate::line_regex::{can_restrict_to_lines, restrict_to_lines};
-use crate::record_boundaries::{ScanWindow, any_part};
+use crate::record_boundaries::{OCCURRENCE_WORK, ScanWindow, TESTED_BYTE_WORK, any_part};
 use crate::regex_engine::RegexEngine;
 use crate::required_literals::RequiredLiterals;
 
@@ -25,6 +25,16 @@ const NEST_MAX: u32 = 100;
 /// The longest source of a regex, in bytes. It allows an alternation of a thousand words, and bounds the time for large Unicode
 /// classes before their size is measured.
 const SOURCE_BYTES_MAX: usize = 16 * 1024;
+
+/// The shortest text, in bytes, that is searched for before the regex is: a shorter one is in nearly every record.
+const LEADING_LITERAL_BYTES_MIN: usize = 3;
+
+/// The work of one call of an engine, and of one byte of text: that an engine reads, that it reads or skips, depending on the text,
+/// and that it skips to the next literal. Rather too low: a query that searched text knows better.
+const ENGINE_CALL_WORK: u64 = 2_500;
+const ENGINE_BYTE_WORK: u64 = 20;
+const MIXED_BYTE_WORK: u64 = 4;
+const SKIPPED_BYTE_WORK: u64 = 2;
 
 /// A compiled regex.
 #[derive(Debug)]
@@ -161,8 +171,51 @@ impl RegexTerm {
         any_part(record, |part| self.matches_text(part, cancel_poll))
     }
 
+    /// A text inside every match, in place of which an engine would search every byte: no literal begins the match.
+    fn leading_literal(&self) -> Option<&Needle> {
+        let literals = &self.required_literals;
+        let [needle] = literals.clauses.first()?.as_slice() else { return None };
+        let is_fit = literals.literal_prefix != Some(0)
+            && !needle.any_case()
+            && needle.text().len() >= LEADING_LITERAL_BYTES_MIN
+            && !needle.text().contains(&b'\n');
+        is_fit.then_some(needle)
+    }
+
+    /// The estimated work of a search of text, per byte.
+    pub(crate) fn text_weight(&self) -> u64 {
+        match self.required_literals.clauses.as_slice() {
+            [] => ENGINE_BYTE_WORK,
+            _ if self.leading_literal().is_some() => 1,
+            _ if self.required_literals.is_exact || self.required_literals.literal_prefix == Some(0) => {
+                SKIPPED_BYTE_WORK
+            }
+            _ => MIXED_BYTE_WORK,
+        }
+    }
+
+    /// The start of the first record at or after `from` in which the regex matches, found by a text inside every match: only
+    /// records with the text are tested.
+    fn seek_by_literal(&self, needle: &Needle, span: &ScanWindow<'_>, mut from: usize) -> Option<usize> {
+        while from < span.end && !span.cancel_poll.is_cancelled() {
+            let hit = needle.find(span.records.text.get(..span.end)?, from)?;
+            let start = span.records.record_start(from, hit);
+            let record = span.records.record(start);
+            span.add_work(ENGINE_CALL_WORK + record.text().len() as u64 * TESTED_BYTE_WORK);
+            if self.matches_record(record, span.cancel_poll) {
+                return Some(start);
+            }
+            from = span.records.next_start(start);
+        }
+        None
+    }
+
     /// The start of the first record at or after `from` in which the regex matches.
     pub(crate) fn seek(&self, span: &ScanWindow<'_>, from: usize) -> Option<usize> {
+        if let Some(needle) = self.leading_literal() {
+            return self.seek_by_literal(needle, span, from);
+        }
+        span.add_work(ENGINE_CALL_WORK + OCCURRENCE_WORK);
         let regex = match &self.chunk_engine {
             ChunkEngine::Shared => &self.record_engine,
             ChunkEngine::Separate(regex) if span.records.is_line_per_part => regex,

@@ -4,7 +4,7 @@ use bucksaw_record::RecordView;
 use bucksaw_search::Needle;
 use memchr::memchr;
 
-use crate::record_boundaries::{ScanWindow, any_part};
+use crate::record_boundaries::{OCCURRENCE_WORK, ScanWindow, any_part};
 
 /// A text, compiled once per plan.
 #[derive(Debug)]
@@ -41,6 +41,7 @@ impl TextTerm {
 
     /// The start of the first record at or after `from` that contains the text.
     pub(crate) fn seek(&self, window: &ScanWindow<'_>, from: usize) -> Option<usize> {
+        window.add_work(OCCURRENCE_WORK);
         if self.has_lf {
             return if window.records.is_line_per_part { None } else { self.seek_across_lines(window, from) };
         }

@@ -21,6 +21,13 @@ pub trait SearchBlock {
         visit: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Option<()>;
 
+    /// The work of all searches of the block so far. One unit is the time in which a rare text is searched for in one byte of
+    /// text. A count, not a time, so that equal searches have equal work; threads that search at once see the sum. A codec
+    /// without such a count has 0.
+    fn work(&self) -> u64 {
+        0
+    }
+
     /// The rows that contain the needle.
     fn find(&self, needle: &Needle) -> Option<RowSet> {
         test_rows(self, &RowSet::All, |row| needle.find(row, 0).is_some())

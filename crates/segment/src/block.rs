@@ -240,7 +240,7 @@ impl Block {
     }
 
     /// Approximate bytes of memory.
-    pub(crate) fn memory(&self) -> usize {
+    pub fn memory(&self) -> usize {
         slices_memory(&self.slices) + self.text.capacity()
     }
 

@@ -43,7 +43,7 @@ pub(crate) struct MergeCandidate {
     pub(crate) open_bytes: u64,
     /// Whether it is worth rewriting alone: to compress it better, or to remove streams that are past their retention.
     pub(crate) needs_rewrite: bool,
-    /// Whether it is to be encrypted with another key. This is no part of the backlog, as nobody waits for it.
+    /// Whether it is to be encrypted with another key. This is no part of the backlog, as no client waits for it.
     pub(crate) has_old_key: bool,
 }
 

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use bucksaw_binary::ByteReader;
 
@@ -33,6 +33,7 @@ pub struct ColumnBlock {
     rows: usize,
     pub(crate) text_len: usize,
     memory: AtomicUsize,
+    work: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -77,7 +78,8 @@ impl ColumnBlock {
         decoded.resize_with(tree.len(), OnceLock::new);
         let own = packed.len() + meta.len() + tree.memory() + decoded.len() * 16;
         let (lengths, memory) = (OnceLock::new(), AtomicUsize::new(own));
-        Some(Self { packed, frames, meta, tree, decoded, lengths, rows, text_len, memory })
+        let work = AtomicU64::new(0);
+        Some(Self { packed, frames, meta, tree, decoded, lengths, rows, text_len, memory, work })
     }
 
     /// The number of lines.
@@ -88,6 +90,15 @@ impl ColumnBlock {
     /// Memory in bytes, with everything that was unpacked so far.
     pub fn memory(&self) -> usize {
         self.memory.load(Ordering::Relaxed)
+    }
+
+    /// The work of all searches so far: see [`crate::search_work`].
+    pub(crate) fn work(&self) -> u64 {
+        self.work.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add_work(&self, units: u64) {
+        self.work.fetch_add(units, Ordering::Relaxed);
     }
 
     pub(crate) fn add_memory(&self, bytes: usize) {

@@ -20,6 +20,7 @@ use crate::decode::decoded_column::{DecodedColumn, OwnedTexts, TextsRef};
 use crate::decode::fixed_width_format::FORMATTED_BYTES_MAX;
 use crate::decode::partition::{PartitionCache, TablePartition};
 use crate::decode::suffixed_values::{LiteralSuffix, SuffixedColumn};
+use crate::search_work;
 
 /// The approximate size of the text of a batch, in bytes. Each batch looks up every column that has rows in it, and most columns
 /// have one or two. With long lines of a hundred columns, batches of a third of this size take an eighth longer, although their
@@ -51,10 +52,12 @@ pub(crate) struct RowMaterialiser<'b> {
     suffixed_columns: Vec<SuffixedColumn<'b>>,
     /// Lists for reuse.
     pub(super) free_lists: Vec<Vec<u32>>,
+    work: u64,
 }
 
 impl Drop for RowMaterialiser<'_> {
     fn drop(&mut self) {
+        self.block.add_work(self.work);
         if self.text.len() <= KEPT_BUFFER_BYTES_MAX {
             // A thread that ends has no place for the buffer.
             let _ = TEXT_BUFFER.try_with(|buffer| buffer.replace(std::mem::take(&mut self.text)));
@@ -73,6 +76,7 @@ impl<'b> RowMaterialiser<'b> {
             partitions: PartitionCache::default(),
             suffixed_columns,
             free_lists: Vec::new(),
+            work: 0,
         }
     }
 
@@ -172,6 +176,7 @@ impl<'b> RowMaterialiser<'b> {
     /// Writes values and the suffix at `places`, and advances the places.
     fn write_column(&mut self, at: usize, rows: &[u32], places: &mut [u32], tail: LiteralSuffix<'b>) -> Option<()> {
         let block = self.block;
+        self.work += search_work::VISIT + rows.len() as u64 * search_work::WRITTEN_VALUE;
         let of = match block.node(at)?.kind {
             ColumnKind::Copy(of) => of,
             _ => at,

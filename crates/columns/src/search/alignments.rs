@@ -18,6 +18,7 @@ use crate::decode::column_tree::{TableNode, TablePart};
 use crate::search::automaton_run::AutomatonRun;
 use crate::search::search_context::SearchContext;
 use crate::search::text_predicate::{MatchAnchor, TextPredicate};
+use crate::search_work;
 
 /// Steps and predicates per part of the table and byte of the text, at most. A text such as `1 1 1 1` has more alignments
 /// with columns of numbers than the table has rows to test.
@@ -108,6 +109,7 @@ impl<'w> Alignments<'w> {
     /// Follows the alignments that start anywhere in part `at`.
     fn start_in_part(&mut self, at: usize) -> Result<(), StopReason> {
         let Some(part) = self.parts.get(at).filter(|_| self.matching_rows != RowSet::All) else { return Ok(()) };
+        self.context.occurrences.add_work(search_work::VISIT);
         let text = self.predicate.text;
         let anywhere = self.predicate.anchor == MatchAnchor::Anywhere;
         let last = at + 1 == self.parts.len();
@@ -155,6 +157,7 @@ impl<'w> Alignments<'w> {
     /// Follows the alignments in which byte `taken` of the text lies at the start of part `at`.
     fn continue_at(&mut self, at: usize, taken: usize) -> Result<(), StopReason> {
         self.steps_left = self.steps_left.checked_sub(1).ok_or(StopReason::TooManyAlignments)?;
+        self.context.occurrences.add_work(search_work::VISIT);
         let to_end = matches!(self.predicate.anchor, MatchAnchor::End | MatchAnchor::Whole);
         let text = self.predicate.text;
         let rest = text.get(taken..).unwrap_or_default();

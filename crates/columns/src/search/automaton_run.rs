@@ -17,6 +17,7 @@ use crate::decode::decoded_column::DecodedColumn;
 use crate::decode::value_source::{BoundedBuffer, ValueSource};
 use crate::fixed_width::PatternByte;
 use crate::search::row_states::{RowSelection, RowStates, UnsettledRows, selected_row, selected_rows};
+use crate::search_work;
 use bucksaw_search::{Automaton, DEAD, MATCHED, RowSet};
 
 /// The initial size of the buffer for a value that is built to be run over, in bytes.
@@ -63,6 +64,8 @@ impl<'b> AutomatonRun<'b> {
     /// Runs over the values of a column.
     fn run_column(&self, at: usize, selected: RowSelection<'_>, states: &mut RowStates) -> Option<()> {
         let node = self.block.node(at)?;
+        let apart = if states.common_state.is_none() { states.len as u64 } else { 0 };
+        self.block.add_work(search_work::VISIT + apart * search_work::ROW_STATE);
         if states.is_settled() || states.len == 0 || self.keeps_states(at, states)? {
             return Some(());
         }
@@ -78,6 +81,7 @@ impl<'b> AutomatonRun<'b> {
             }
             ColumnKind::Integers(_) => {
                 let DecodedColumn::Numbers(numbers) = self.block.decoded_column(at)? else { return None };
+                self.block.add_work(states.len as u64 * search_work::RUN_VALUE);
                 for (at, state) in states.states_mut().iter_mut().enumerate() {
                     let mut digits = [0; NUMBER_BYTES_MAX];
                     let len = decimal::write(*numbers.get(selected_row(selected, at)?)? as i64, &mut digits);
@@ -178,6 +182,7 @@ impl<'b> AutomatonRun<'b> {
         if let Some(state) = states.common_state {
             return states.set_all(self.automaton.run(state, text));
         }
+        self.block.add_work(states.len as u64 * search_work::ROW);
         let mut known = vec![u16::MAX; self.automaton.state_count()];
         for state in states.states_mut() {
             if let Some(to) = known.get_mut(*state as usize) {
@@ -192,6 +197,8 @@ impl<'b> AutomatonRun<'b> {
 
     /// Runs over values with an LF after each.
     fn run_raw_texts(&self, text: &[u8], states: &mut RowStates) {
+        let bytes = text.len() as u64 * search_work::RUN_BYTE;
+        self.block.add_work(states.len as u64 * search_work::RUN_VALUE + bytes);
         let mut from = 0;
         for state in states.states_mut() {
             let rest = text.get(from..).unwrap_or_default();
@@ -203,17 +210,20 @@ impl<'b> AutomatonRun<'b> {
 
     /// Runs over values, built where they are not stored as text.
     fn run_values(&self, source: &ValueSource<'_>, selected: RowSelection<'_>, states: &mut RowStates) -> Option<()> {
-        let mut out = BoundedBuffer::new(VALUE_BUFFER_BYTES);
+        let (mut out, mut bytes) = (BoundedBuffer::new(VALUE_BUFFER_BYTES), 0);
         for (at, state) in states.states_mut().iter_mut().enumerate().filter(|(_, state)| **state > MATCHED) {
             let row = selected_row(selected, at)?;
             if let Some(value) = source.get(row) {
+                bytes += value.len() as u64;
                 *state = self.automaton.run(*state, value);
                 continue;
             }
             out.truncate(0);
             out.push_growing(self.block.text_len, |out| source.push(row, out))?;
+            bytes += out.text().len() as u64 + search_work::BUILT_VALUE / search_work::RUN_BYTE;
             *state = self.automaton.run(*state, out.text());
         }
+        self.block.add_work(states.len as u64 * search_work::RUN_VALUE + bytes * search_work::RUN_BYTE);
         Some(())
     }
 
@@ -231,6 +241,7 @@ impl<'b> AutomatonRun<'b> {
             match inner.common_state {
                 Some(state) => states.set_all(state),
                 None => {
+                    self.block.add_work(states.len as u64 * search_work::ROW);
                     let ids = self.block.codes_of(at)?;
                     for (at, state) in states.states_mut().iter_mut().enumerate() {
                         *state = *inner.states.get(ids.get(selected_row(selected, at)?)?)?;
@@ -250,6 +261,7 @@ impl<'b> AutomatonRun<'b> {
             return self.run_values(&ValueSource::of(self.block, at)?, selected, states);
         }
         // Each value is run from each state.
+        self.block.add_work(states.len as u64 * search_work::ROW);
         let mut from = vec![usize::MAX; self.automaton.state_count()];
         let mut to: Vec<RowStates> = Vec::with_capacity(present.len());
         for state in present {

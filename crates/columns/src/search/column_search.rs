@@ -15,6 +15,7 @@ use crate::search::alignments::Alignments;
 use crate::search::raw_search;
 use crate::search::search_context::SearchContext;
 use crate::search::text_predicate::{MatchAnchor, TextPredicate};
+use crate::search_work;
 
 /// The initial size of the buffer for a value that is built to be tested, in bytes.
 const VALUE_BUFFER_BYTES: usize = 4 << 10;
@@ -22,6 +23,7 @@ const VALUE_BUFFER_BYTES: usize = 4 << 10;
 impl SearchContext<'_> {
     /// The rows of a column that pass; `None` if the block is damaged.
     pub(crate) fn evaluate(&self, at: usize, predicate: TextPredicate<'_>) -> Option<RowSet> {
+        self.occurrences.add_work(search_work::VISIT);
         let node = self.block.node(at)?;
         if !self.may_match(at, &predicate) {
             return Some(RowSet::None);
@@ -33,10 +35,14 @@ impl SearchContext<'_> {
             ColumnKind::Raw(payload) if predicate.covers_core() => {
                 self.occurrences.matching_rows(at, payload, node.rows, &predicate)?
             }
-            ColumnKind::Raw(payload) => raw_search::find_anchored(self.block.bytes(payload)?, node.rows, &predicate),
+            ColumnKind::Raw(payload) => {
+                self.occurrences.add_work(search_work::FINDER + u64::from(payload.len));
+                raw_search::find_anchored(self.block.bytes(payload)?, node.rows, &predicate)
+            }
             ColumnKind::Integers(_) if predicate.anchor == MatchAnchor::Whole => {
                 let DecodedColumn::Numbers(numbers) = self.block.decoded_column(at)? else { return None };
                 let wanted = decimal::parse_integer(predicate.text);
+                self.occurrences.add_work(node.rows as u64 * search_work::ROW);
                 RowSet::from_fn(node.rows, |row| wanted.is_some() && numbers.get(row).copied() == wanted)
             }
             ColumnKind::Integers(_) | ColumnKind::Fixed { .. } => {
@@ -46,6 +52,7 @@ impl SearchContext<'_> {
                 match self.evaluate(values, predicate)? {
                     RowSet::Some(bits) => {
                         let codes = self.block.codes_of(at)?;
+                        self.occurrences.add_work(node.rows as u64 * search_work::ROW);
                         RowSet::from_fn(node.rows, |row| codes.get(row).is_some_and(|code| bits.contains(code)))
                     }
                     all_or_none => all_or_none,
@@ -74,6 +81,7 @@ impl SearchContext<'_> {
         for (table_id, table_rows) in outliers.chain(tables).enumerate() {
             let table_rows = table_rows?;
             all &= table_rows == RowSet::All;
+            self.occurrences.add_work(search_work::VISIT);
             if table_rows == RowSet::None {
                 continue;
             }
@@ -81,6 +89,7 @@ impl SearchContext<'_> {
                 return None;
             };
             let values = values.get(table_id)?;
+            self.occurrences.add_work(values.len() as u64 * search_work::ROW);
             match table_rows {
                 RowSet::None => {}
                 RowSet::All => values.iter().for_each(|value| found.set(*value as usize)),
@@ -105,12 +114,14 @@ impl SearchContext<'_> {
     /// Builds each value and tests it.
     fn evaluate_by_row(&self, rows: usize, source: &ValueSource<'_>, predicate: &TextPredicate<'_>) -> Option<RowSet> {
         let mut buffer = BoundedBuffer::new(VALUE_BUFFER_BYTES);
-        let mut is_whole = true;
+        let (mut is_whole, mut bytes) = (true, 0);
         let found = RowSet::from_fn(rows, |row| {
             buffer.truncate(0);
             is_whole &= buffer.push_growing(self.block.text_len, |buffer| source.push(row, buffer)).is_some();
+            bytes += buffer.text().len() as u64;
             predicate.matches(buffer.text())
         });
+        self.occurrences.add_work(rows as u64 * search_work::BUILT_VALUE + bytes * search_work::BUILT_BYTE);
         is_whole.then_some(found)
     }
 }

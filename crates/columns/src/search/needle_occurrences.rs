@@ -12,7 +12,7 @@
 //! occurrences by two offsets.
 #![deny(clippy::indexing_slicing)]
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 
 use bucksaw_search::{Bitmap, Needle, RowSet};
 use memchr::memchr_iter;
@@ -20,6 +20,7 @@ use memchr::memchr_iter;
 use crate::decode::column_block::ColumnBlock;
 use crate::decode::column_tree::{IndexRange, Payload};
 use crate::search::text_predicate::{MatchAnchor, TextPredicate};
+use crate::search_work;
 
 /// With more than one occurrence per this many rows, the row is found by the starts of all rows. Otherwise the LFs between
 /// two occurrences are counted.
@@ -33,13 +34,23 @@ pub(crate) struct NeedleOccurrences<'b> {
     literals: OnceCell<Vec<u32>>,
     /// Occurrences of the core in each frame.
     frames: Vec<OnceCell<Option<Vec<u32>>>>,
+    /// The work of the whole search so far.
+    work: Cell<u64>,
 }
 
 impl<'b> NeedleOccurrences<'b> {
     pub(crate) fn new(block: &'b ColumnBlock, needle: &'b Needle) -> Self {
         let mut frames = Vec::new();
         frames.resize_with(block.frame_count(), OnceCell::new);
-        Self { block, needle, literals: OnceCell::new(), frames }
+        Self { block, needle, literals: OnceCell::new(), frames, work: Cell::new(0) }
+    }
+
+    pub(crate) fn work(&self) -> u64 {
+        self.work.get()
+    }
+
+    pub(crate) fn add_work(&self, units: u64) {
+        self.work.set(self.work.get().saturating_add(units));
     }
 
     /// Whether a literal contains the needle.
@@ -69,6 +80,7 @@ impl<'b> NeedleOccurrences<'b> {
         if cores.is_empty() {
             return Some(RowSet::None);
         }
+        self.add_work(cores.len() as u64 * search_work::OCCURRENCE);
         let text = self.block.bytes(payload)?;
         let core = self.needle.core();
         let is_whole = core.len() == self.needle.text().len();
@@ -82,8 +94,10 @@ impl<'b> NeedleOccurrences<'b> {
             prefix.is_none_or(|(prefix, state)| prefix.may_continue(state, text.get(end..).unwrap_or_default()))
         });
         if cores.len() * DENSE_ROWS_PER_OCCURRENCE > rows {
+            self.add_work(rows as u64);
             return Some(rows_of_offsets(offsets, self.block.raw_texts(at, payload)?.starts, rows));
         }
+        self.add_work(text.len() as u64);
         let (mut found, mut row, mut counted) = (Bitmap::new(rows), 0, 0);
         for offset in offsets {
             let offset = offset as usize;
@@ -96,12 +110,20 @@ impl<'b> NeedleOccurrences<'b> {
 
     /// All occurrences of the needle.
     fn find_all(&self, text: &[u8]) -> Vec<u32> {
-        successive_offsets(1, |from| self.needle.find(text, from))
+        self.count(text, successive_offsets(1, |from| self.needle.find(text, from)))
     }
 
     /// All occurrences of the core; if it can overlap itself, only those that do not overlap.
     fn find_all_cores(&self, text: &[u8]) -> Vec<u32> {
-        successive_offsets(self.needle.core().len(), |from| self.needle.find_core(text, from))
+        let step = self.needle.core().len();
+        self.count(text, successive_offsets(step, |from| self.needle.find_core(text, from)))
+    }
+
+    /// Adds the work of finding these occurrences.
+    fn count(&self, text: &[u8], found: Vec<u32>) -> Vec<u32> {
+        let byte = if self.needle.any_case() { search_work::ANY_CASE_BYTE } else { 1 };
+        self.add_work(text.len() as u64 * byte + found.len() as u64 * search_work::OCCURRENCE);
+        found
     }
 }
 

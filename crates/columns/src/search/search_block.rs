@@ -17,6 +17,10 @@ impl SearchBlock for ColumnBlock {
         self.rows()
     }
 
+    fn work(&self) -> u64 {
+        Self::work(self)
+    }
+
     fn visit_rows(
         &self,
         rows: impl Iterator<Item = usize>,
@@ -48,5 +52,7 @@ fn find_rows(block: &ColumnBlock, predicate: TextPredicate<'_>) -> Option<RowSet
         return Some(RowSet::None);
     }
     let context = SearchContext { block, occurrences: NeedleOccurrences::new(block, predicate.needle) };
-    context.evaluate(block.root(), predicate)
+    let found = context.evaluate(block.root(), predicate);
+    block.add_work(context.occurrences.work());
+    found
 }

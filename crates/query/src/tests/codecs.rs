@@ -29,6 +29,8 @@ struct Case {
     from: u64,
     length: u64,
     limit: u64,
+    /// As in [`Config`]: at once, soon, or never.
+    text_build_work: u64,
 }
 
 /// A record as an answer shows it.
@@ -161,11 +163,21 @@ fn cases() -> impl Strategy<Value = Case> {
         "/[0-9a-f]{16}/",
         "/web-[12]\\nf/",
     ]);
-    (codec, steps(), expr, 0_u64..900, 50_u64..1_100, 1_u64..300)
-        .prop_map(|(codec, steps, expr, from, length, limit)| Case { codec, steps, expr, from, length, limit })
+    let text_build_work = prop::sample::select(vec![0, 0, 2, u64::MAX]);
+    (codec, steps(), expr, 0_u64..900, 50_u64..1_100, 1_u64..300, text_build_work).prop_map(
+        |(codec, steps, expr, from, length, limit, text_build_work)| Case {
+            codec,
+            steps,
+            expr,
+            from,
+            length,
+            limit,
+            text_build_work,
+        },
+    )
 }
 
-fn engine(codec: Codec) -> TestEngine {
+fn engine(codec: Codec, text_build_work: u64) -> TestEngine {
     let block_bytes = if codec == Codec::Columns(3) { COLUMNS_BLOCK_BYTES } else { SMALL_BLOCK_BYTES };
     let store = store::Config {
         segment_bytes: 4 * block_bytes,
@@ -176,7 +188,8 @@ fn engine(codec: Codec) -> TestEngine {
     };
     let queue = ingest::Config { segment_bytes_max: 8 * block_bytes, ..ingest::Config::default() };
     let pool = ScanPool::start(2, |_| ()).unwrap();
-    TestEngine::with_configs(sim::Fs::new(), Config::default(), queue, store, pool)
+    let config = Config { text_build_work, ..Config::default() };
+    TestEngine::with_configs(sim::Fs::new(), config, queue, store, pool)
 }
 
 /// Appends one frame, and adds its records to the oracle.
@@ -237,8 +250,17 @@ fn columnar_blocks(node: &TestEngine) -> usize {
     forms.filter(|form| matches!(form, SearchableBlock::Columns(_))).count()
 }
 
-fn check(case: &Case) -> Result<usize, TestCaseError> {
-    let node = engine(case.codec);
+/// Columnar blocks whose text is in the block cache.
+fn cached_texts(node: &TestEngine) -> usize {
+    let segments = node.store.segments();
+    let keys =
+        segments.iter().flat_map(|segment| (0..segment.footer().blocks.len()).map(|block| (segment.id(), block)));
+    keys.filter(|key| node.engine.block_cache.text(*key).is_some()).count()
+}
+
+/// The columnar blocks, and those whose text is in the block cache too.
+fn check(case: &Case) -> Result<(usize, usize), TestCaseError> {
+    let node = engine(case.codec, case.text_build_work);
     let (mut oracle, start) = (BTreeMap::new(), node.clock.unix_ms());
     for (number, step) in (1..).zip(&case.steps) {
         match step {
@@ -290,17 +312,20 @@ fn check(case: &Case) -> Result<usize, TestCaseError> {
         }
     }
     node.assert_memory_is_released();
-    Ok(columnar_blocks(&node))
+    Ok((columnar_blocks(&node), cached_texts(&node)))
 }
 
 #[test]
 fn rows_and_their_order_equal_the_oracle_for_every_codec() {
-    let columnar = Cell::new(0);
+    let (columnar, texts) = (Cell::new(0), Cell::new(0));
     let mut runner = TestRunner::new(RunnerConfig { cases: 160, failure_persistence: None, ..RunnerConfig::default() });
     let run = |case: Case| {
-        columnar.set(columnar.get() + check(&case)?);
+        let (blocks, with_text) = check(&case)?;
+        columnar.set(columnar.get() + blocks);
+        texts.set(texts.get() + with_text);
         Ok(())
     };
     runner.run(&cases(), run).unwrap();
     assert!(columnar.get() > 100, "only {} blocks were encoded as columns", columnar.get());
+    assert!((50..columnar.get()).contains(&texts.get()), "{} blocks were searched as text", texts.get());
 }

@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use memchr::memmem;
+
 use super::quoted::{quoted_length, unescape};
 
 /// The greatest nesting of objects and arrays that are entered: deeper than logs nest, and safe for every stack.
@@ -25,7 +27,8 @@ pub(super) fn visit<'a>(record: &'a [u8], take: &mut dyn FnMut(&str, Cow<'a, [u8
     let _ = walk.visit_members(&mut Reader { rest: record }, 0);
 }
 
-/// Reads the next value and keeps the last one at `path`, which is not empty; an object or array only if there is no other.
+/// Reads the next value and keeps the last one at `path`, which is not empty; an object or array only if there is no other. `None`
+/// ends the traversal.
 fn find<'a>(reader: &mut Reader<'a>, path: &[u8], depth: usize, found: &mut Option<&'a [u8]>) -> Option<()> {
     let mut members = reader.enter()?;
     while let Some(key) = reader.next_member(&mut members)? {
@@ -43,6 +46,9 @@ fn find<'a>(reader: &mut Reader<'a>, path: &[u8], depth: usize, found: &mut Opti
                 if found.is_none_or(is_container) || !is_container(value) {
                     *found = Some(value);
                 }
+                if !is_container(value) && is_absent(path, reader.rest) {
+                    return None;
+                }
             }
             Some([b'.', rest @ ..]) if reader.is_container() && depth < DEPTH_MAX => {
                 find(reader, rest, depth + 1, found)?;
@@ -53,6 +59,18 @@ fn find<'a>(reader: &mut Reader<'a>, path: &[u8], depth: usize, found: &mut Opti
         }
     }
     Some(())
+}
+
+/// Whether no further field of this path is in the rest of a record, which need not be read then: the last key of the path is not in
+/// it, in whatever form.
+fn is_absent(path: &[u8], rest: &[u8]) -> bool {
+    let key = path.rsplit(|byte| *byte == b'.').next().unwrap_or_default();
+    // Other bytes may be escaped in several ways, and numbers may be positions in an array.
+    let is_word = key.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte == b'-');
+    is_word
+        && key.iter().any(u8::is_ascii_alphabetic)
+        && memmem::find(rest, key).is_none()
+        && memmem::find(rest, b"\\u").is_none()
 }
 
 struct FieldVisitor<'w, 'a> {

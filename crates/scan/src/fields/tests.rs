@@ -77,6 +77,9 @@ fn json() {
     check(br#"{"\u0061":1}"#, "a", "1");
     // The last of a name counts, wherever it stands.
     check(br#"{"a":1,"a":2}"#, "a", "2");
+    check(br#"{"a":1,"b":"a","\u0061":2,"c":{"a":3}}"#, "a", "2");
+    check(br#"{"a/b":1,"c":2,"a\/b":3}"#, "a/b", "3");
+    check(br#"{"c":{"1":1},"c.1":2}"#, "c.1", "2");
     check(br#"{"a.b":1,"a":{"b":2}}"#, "a.b", "2");
     check(br#"{"a":{"b":1},"a":{}}"#, "a.b", "1");
     // Objects and arrays are not listed, so another value of the name comes before them.

@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use crate::fixtures;
 
 const ID: Id = Id::from_bits(0x0199_a1b2_c3d4_1111_2222_3333_4444_5555);
-const NEEDLE: &[u8] = b"the-needle-that-nobody-may-find";
+const NEEDLE: &[u8] = b"the-needle-that-no-file-may-show";
 const LABEL: &str = "secret-application";
 
 /// A file system with keys; the first one encrypts. Without keys it encrypts nothing.

@@ -8,9 +8,8 @@ use bucksaw_env::KeyId;
 use bucksaw_segment::OpenError;
 
 use super::*;
-use crate::keyless::KeyUsage;
 
-const NEEDLE: &str = "the-needle-that-nobody-may-find";
+const NEEDLE: &str = "the-needle-that-no-file-may-show";
 
 fn list(keys: &[u8]) -> KeyList {
     let text: String = keys.iter().map(|key| format!("{}\n", format!("{key:02x}").repeat(32))).collect();

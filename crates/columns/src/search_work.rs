@@ -1,0 +1,34 @@
+//! The work of searches in columns: what [`SearchBlock::work`](bucksaw_search::SearchBlock::work) adds up.
+//!
+//! One unit is the time in which a rare text is searched for in one byte. The weights were fitted to the times of searches in the
+//! blocks of many logs: `docs/performance.md`.
+#![deny(clippy::indexing_slicing)]
+
+/// A visit of a column or table, or a step of an alignment.
+pub(crate) const VISIT: u64 = 600;
+
+/// A row whose code or state is looked up.
+pub(crate) const ROW: u64 = 24;
+
+/// An occurrence of a needle.
+pub(crate) const OCCURRENCE: u64 = 100;
+
+/// Preparing a finder for one column.
+pub(crate) const FINDER: u64 = 3_000;
+
+/// A byte in which a text is searched for in any case.
+pub(crate) const ANY_CASE_BYTE: u64 = 4;
+
+/// A value that is built, and one of its bytes.
+pub(crate) const BUILT_VALUE: u64 = 600;
+pub(crate) const BUILT_BYTE: u64 = 15;
+
+/// A row whose state is kept apart while an automaton runs over a column.
+pub(crate) const ROW_STATE: u64 = 100;
+
+/// A value over which an automaton runs, and one of its bytes.
+pub(crate) const RUN_VALUE: u64 = 300;
+pub(crate) const RUN_BYTE: u64 = 30;
+
+/// A value that is written into lines, which are built column by column.
+pub(crate) const WRITTEN_VALUE: u64 = 300;
