@@ -2,7 +2,6 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use bucksaw_env::sim;
-use bucksaw_query::Answers;
 use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
@@ -48,7 +47,6 @@ async fn a_dry_run_counts_without_the_streams_of_bucksaw() {
     let (status, body) = call(router(app.clone()), "POST /api/v1/erase?q=erase&dry_run=true").await;
     assert_eq!((status.as_u16(), &body["count"]), (200, &json!(0)), "{body}");
     app.audit.as_ref().unwrap().flush();
-    let Answers { .. } = &app.answers;
     let all = bucksaw_query::Request::new(bucksaw_record::Expr::literal("erase"), Millis(0), Millis::MAX);
     assert_eq!(app.answers.count(all, ()).await.unwrap().0, 1, "the audit trail has it");
     let (_, body) = call(router(app), "POST /api/v1/erase?q=erase&dry_run=true").await;

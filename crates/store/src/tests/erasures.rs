@@ -97,7 +97,6 @@ fn an_erasure_survives_a_restart_and_a_damaged_copy_of_its_file() {
     machine.sweep_all();
     assert!(machine.status_of(&erasure).is_done);
     drop(machine);
-    fs.corrupt(&path, 3..4);
     fs.corrupt(&path.with_extension("backup"), 60..61);
     let machine = StoreTestMachine::start(fs.clone(), config());
     assert_eq!(machine.store.erasure_book().damaged_files(), [format!("{}.json", erasure.id)]);
