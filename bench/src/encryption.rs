@@ -47,11 +47,10 @@ pub(crate) fn run(args: &EncryptionCostArgs, context: &BenchContext) -> anyhow::
         for round in 1..=args.rounds as usize {
             let load = machine::load();
             eprintln!("{}, round {round}", corpus.name());
-            let mut figures = Vec::new();
             for (name, is_encrypted) in [("plain", false), ("encrypted", true)] {
-                figures.extend(measure(&sample, name, is_encrypted)?);
+                let figures = measure(&sample, is_encrypted)?;
+                results.runs.push(BenchRun { subject: format!("{}, {name}", corpus.name()), round, load, figures });
             }
-            results.runs.push(BenchRun { subject: corpus.name(), round, load, figures });
         }
     }
     context.report_in_rows(&results)
@@ -66,12 +65,10 @@ fn file(is_encrypted: bool) -> anyhow::Result<Arc<dyn File>> {
     Ok(fs.create(Path::new("file"))?)
 }
 
-fn measure(text: &[u8], name: &str, is_encrypted: bool) -> anyhow::Result<Vec<Figure>> {
+fn measure(text: &[u8], is_encrypted: bool) -> anyhow::Result<Vec<Figure>> {
     let milliseconds = |seconds: f64| seconds * 1e3 / (text.len() as f64 / 1e9);
     let mut figures = Vec::new();
-    let mut add = |what: &str, seconds: f64| {
-        figures.push(figure(&format!("{what}_{name}"), "ms of CPU per GB of text", milliseconds(seconds)));
-    };
+    let mut add = |what, seconds| figures.push(figure(what, "ms of CPU per GB of text", milliseconds(seconds)));
     let queue = file(is_encrypted)?;
     add("queue_write", timed(|| write_queue(&queue, text))?);
     let frames = pieces(text, FRAME_BYTES).count();

@@ -16,48 +16,9 @@ use bucksaw_segment::stored::Reader;
 use bucksaw_segment::{OpenError, ReadError};
 use tracing::{error, info};
 
+use crate::encryption_status::{EncryptionStatus, KeyUsage, KeylessSegment};
 use crate::segment_store::SegmentStore;
 use crate::stored_segment::StoredSegment;
-
-/// A segment whose key the node does not have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeylessSegment {
-    /// The file's name in the store's directory.
-    pub name: String,
-    /// The time of its first record.
-    pub low: Millis,
-    /// The time of its last record.
-    pub high: Millis,
-    /// The key that it is encrypted with.
-    pub key: KeyId,
-    /// Bytes of its file.
-    pub bytes: u64,
-}
-
-/// What is encrypted with one key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyUsage {
-    /// The key; `None` for segments that are not encrypted.
-    pub key: Option<KeyId>,
-    /// Segments, keyless ones included.
-    pub segments: u64,
-    /// Bytes of their files.
-    pub bytes: u64,
-    /// Whether new segments are written with it.
-    pub is_writing: bool,
-    /// Whether the operator names it. One that is not named is unknown after a restart.
-    pub is_named: bool,
-}
-
-/// The encryption of a store.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EncryptionStatus {
-    /// What is encrypted with which key: the one that writes first, then the others, then what is not encrypted. Empty if nothing
-    /// is encrypted and nothing will be.
-    pub keys: Vec<KeyUsage>,
-    /// Segments whose key the node does not have, by name.
-    pub keyless: Vec<KeylessSegment>,
-}
 
 impl SegmentStore {
     fn keys(&self) -> Option<Arc<dyn FileKeys>> {

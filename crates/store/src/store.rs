@@ -25,10 +25,10 @@ use bucksaw_segment::{Block, ReadError, RecordSummary, StreamSlice};
 
 use crate::batch_sink::SinkStatus;
 use crate::clock_guard::Suspension;
+use crate::encryption_status::{EncryptionStatus, KeylessSegment};
 use crate::erasure::{ErasureBook, ErasureSet, ErasureStatus};
 use crate::error::StoreError;
 use crate::foreground::Foreground;
-use crate::keyless::{EncryptionStatus, KeylessSegment};
 use crate::record_range::RecordRange;
 use crate::stored_segment::{DamagedSegment, StoredSegment};
 use crate::stream_retention::StreamRetention;

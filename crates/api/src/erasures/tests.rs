@@ -9,7 +9,7 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::Value;
 
 use super::*;
-use crate::fixtures::app;
+use crate::fixtures::{app, audited};
 use crate::server::router;
 
 async fn call(router: Router, target: &str) -> (StatusCode, Value) {
@@ -44,10 +44,10 @@ async fn invalid_requests_are_refused_with_the_reason() {
 
 #[tokio::test]
 async fn a_dry_run_counts_without_the_streams_of_bucksaw() {
-    let app = app(&sim::Fs::new(), 1).with_audit(true);
+    let app = audited(app(&sim::Fs::new(), 1));
     let (status, body) = call(router(app.clone()), "POST /api/v1/erase?q=erase&dry_run=true").await;
     assert_eq!((status.as_u16(), &body["count"]), (200, &json!(0)), "{body}");
-    app.audit_trail().unwrap().flush();
+    app.audit.as_ref().unwrap().flush();
     let Answers { .. } = &app.answers;
     let all = bucksaw_query::Request::new(bucksaw_record::Expr::literal("erase"), Millis(0), Millis::MAX);
     assert_eq!(app.answers.count(all, ()).await.unwrap().0, 1, "the audit trail has it");

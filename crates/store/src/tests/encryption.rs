@@ -8,7 +8,6 @@ use bucksaw_env::KeyId;
 use bucksaw_segment::OpenError;
 
 use super::*;
-use crate::keyless::KeyUsage;
 
 const NEEDLE: &str = "the-needle-that-no-file-may-show";
 
