@@ -2,13 +2,13 @@
 
 mod key_command;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use bucksaw_crypt::{EncryptedFs, KEY_TEXT_BYTES_MAX, KeyList, KeyRing};
-use bucksaw_env::{Env, FileKeys as _, Fs, KeyId, read_file};
+use bucksaw_env::{Env, FileKeys as _, Fs, KeyId, Reload, Reloads, read_file};
 use clap::Args;
 use tracing::{error, info, warn};
 
@@ -79,6 +79,14 @@ impl EncryptionArgs {
 }
 
 impl KeySource {
+    fn report(&self, reloads: &Reloads, failure: Option<&str>) {
+        let path = match self {
+            Self::File(path) => path,
+            Self::Command(_) => Path::new("--encryption-key-command"),
+        };
+        reloads.report(&Reload { name: "encryption keys", path, failure });
+    }
+
     fn read(&self, fs: &dyn Fs) -> anyhow::Result<KeyList> {
         match self {
             Self::File(path) => {
@@ -108,8 +116,8 @@ impl Encryption {
 
     /// Reads the keys again when they change, until it is dropped. Keys that cannot be used change nothing.
     #[expect(clippy::disallowed_methods, reason = "the binary waits in real time")]
-    pub(crate) async fn watch(mut self) {
-        let mut known = self.stamp();
+    pub(crate) async fn watch(mut self, reloads: Reloads) {
+        let (mut known, mut has_failed) = (self.stamp(), false);
         loop {
             match self.source {
                 KeySource::File(_) => tokio::time::sleep(FILE_CHECK_INTERVAL).await,
@@ -123,10 +131,17 @@ impl Encryption {
             known = found;
             let (source, fs) = (self.source.clone(), Arc::clone(&self.fs));
             match tokio::task::spawn_blocking(move || source.read(&*fs)).await {
-                Ok(Ok(keys)) => self.replace(keys),
+                Ok(Ok(keys)) => {
+                    if self.replace(keys) || has_failed {
+                        self.source.report(&reloads, None);
+                    }
+                    has_failed = false;
+                }
                 Ok(Err(error)) => {
                     let error = format!("{error:#}");
                     error!(error, "the encryption keys cannot be read again: those in use stay");
+                    self.source.report(&reloads, Some(&error));
+                    has_failed = true;
                 }
                 Err(_) => error!("reading the encryption keys panicked: those in use stay"),
             }
@@ -139,10 +154,11 @@ impl Encryption {
         self.fs.stat(path).ok().map(|stat| (stat.identity, stat.size, stat.modified_ms))
     }
 
-    fn replace(&mut self, keys: KeyList) {
+    /// Returns whether these are other keys than those in use.
+    fn replace(&mut self, keys: KeyList) -> bool {
         let named = keys.ids();
         if named == self.named {
-            return;
+            return false;
         }
         self.named = named;
         for key in self.ring.replace(keys) {
@@ -150,5 +166,6 @@ impl Encryption {
         }
         let key = self.ring.writing_key().map(|key| key.to_string()).unwrap_or_default();
         info!(key, keys = self.named.len(), "changed encryption keys are in use");
+        true
     }
 }

@@ -86,7 +86,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
     }
     if let Some(encryption) = encryption {
         encryption.log();
-        runtimes.node.spawn(encryption.watch());
+        runtimes.node.spawn(encryption.watch(reloads.clone()));
     }
     let open = listen::open_listeners(&args, &addresses, listens_on);
     let lacking = if args.auth_file.is_some() { Lacking::Encryption } else { Lacking::Authentication };
