@@ -85,7 +85,7 @@ pub(crate) fn run(args: &TlsArgs, context: &BenchContext) -> anyhow::Result<()> 
     for round in 1..=args.rounds as usize {
         for (subject, transport, is_encrypted) in SUBJECTS {
             let load = machine::load();
-            let guard = is_encrypted.then_some(Guard { certificates: &certificates, token: &token });
+            let guard = is_encrypted.then_some(NodeGuard { certificates: &certificates, token: &token });
             let figures = measure(args, context, &corpus, transport, guard)?;
             let run = BenchRun { subject: subject.into(), round, load, figures };
             let cpu = run.value(CPU).unwrap_or(f64::NAN);
@@ -108,7 +108,7 @@ fn measure(
     context: &BenchContext,
     corpus: &Corpus,
     transport: Transport,
-    guard: Option<Guard<'_>>,
+    guard: Option<NodeGuard<'_>>,
 ) -> anyhow::Result<Vec<Figure>> {
     let client = LoadClient::new(guard)?;
     let auth_file = context.path(AUTH_FILE).display().to_string();
@@ -175,7 +175,7 @@ fn wait_settled(client: &LoadClient, node: &BenchNode, bytes: u64) -> anyhow::Re
 
 /// What a node and its clients need for TLS and tokens.
 #[derive(Clone, Copy, Debug)]
-struct Guard<'a> {
+struct NodeGuard<'a> {
     certificates: &'a Path,
     token: &'a str,
 }
@@ -199,9 +199,9 @@ struct LoadClient {
 }
 
 impl LoadClient {
-    fn new(guard: Option<Guard<'_>>) -> anyhow::Result<Self> {
+    fn new(guard: Option<NodeGuard<'_>>) -> anyhow::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let load = |guard: Guard<'_>| {
+        let load = |guard: NodeGuard<'_>| {
             let files = ClientFiles { ca: Some(guard.certificates.join("ca.pem")), ..ClientFiles::default() };
             ClientTls::load(Env::real().fs, files, &[b"http/1.1"])
         };

@@ -3,7 +3,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::{Env, sim};
+use bucksaw_env::{Env, Reloads, sim};
 use prometheus_client::registry::Registry;
 use proptest::prelude::*;
 

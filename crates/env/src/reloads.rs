@@ -29,7 +29,7 @@ pub struct FailedReload {
     pub failure: String,
 }
 
-/// The reloads of a process: what failed last, for its status, and who is told of each. Cheap to clone.
+/// The reloads of a process: what failed last, for its status, and who observes them. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Reloads(Arc<ReloadsState>);
 
@@ -85,15 +85,15 @@ mod tests {
         let path = Path::new("/auth.toml");
         let report = |name, failure| reloads.report(&Reload { name, path, failure });
         report("auth file", Some("not TOML"));
-        let told = Arc::clone(&seen);
-        reloads.observe(move |reload| lock(&told).push((reload.name, reload.failure.map(str::to_owned))));
+        let observed = Arc::clone(&seen);
+        reloads.observe(move |reload| lock(&observed).push((reload.name, reload.failure.map(str::to_owned))));
         report("certificate", Some("expired"));
         report("certificate", Some("no key"));
         let failed = |name, failure: &str| FailedReload { name, path: path.to_owned(), failure: failure.to_owned() };
         assert_eq!(reloads.failed(), [failed("auth file", "not TOML"), failed("certificate", "no key")]);
         report("certificate", None);
         assert_eq!(reloads.failed(), [failed("auth file", "not TOML")]);
-        let told = [Some("expired"), Some("no key"), None].map(|failure| ("certificate", failure.map(str::to_owned)));
-        assert_eq!(*lock(&seen), told);
+        let want = [Some("expired"), Some("no key"), None].map(|failure| ("certificate", failure.map(str::to_owned)));
+        assert_eq!(*lock(&seen), want);
     }
 }

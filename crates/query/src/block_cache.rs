@@ -63,13 +63,13 @@ impl CachedBlock {
 
 /// The part of a block that an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum EntryKind {
+enum CachedPart {
     Filter,
     Block,
     Text,
 }
 
-type EntryKey = (BlockKey, EntryKind);
+type EntryKey = (BlockKey, CachedPart);
 
 #[derive(Clone)]
 enum CacheEntry {
@@ -95,7 +95,7 @@ impl quick_cache::Weighter<EntryKey, CacheEntry> for EntryWeighter {
 
 /// The limits of a cache.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CacheLimits {
+pub(crate) struct BlockCacheLimits {
     pub(crate) bytes_max: u64,
     /// See [`Config`](crate::Config).
     pub(crate) text_build_work: u64,
@@ -105,7 +105,7 @@ pub(crate) struct CacheLimits {
 #[derive(Debug)]
 pub(crate) struct BlockCache {
     entries: Option<Cache<EntryKey, CacheEntry, EntryWeighter>>,
-    limits: CacheLimits,
+    limits: BlockCacheLimits,
     bytes: Gauge,
     pub(crate) hits: Counter,
     misses: Counter,
@@ -113,7 +113,7 @@ pub(crate) struct BlockCache {
 
 impl BlockCache {
     /// Keeps nothing if `bytes_max` is 0.
-    pub(crate) fn new(limits: CacheLimits, bytes: Gauge, hits: Counter, misses: Counter) -> Self {
+    pub(crate) fn new(limits: BlockCacheLimits, bytes: Gauge, hits: Counter, misses: Counter) -> Self {
         let bytes_max = limits.bytes_max;
         let entries = (bytes_max > 0).then(|| Cache::with_weighter(ENTRIES_EXPECTED, bytes_max, EntryWeighter));
         Self { entries, limits, bytes, hits, misses }
@@ -126,18 +126,18 @@ impl BlockCache {
         read: impl FnOnce() -> Result<Vec<u8>, E>,
     ) -> Result<Arc<Vec<u8>>, E> {
         if let Some(CacheEntry::Filter(filter)) =
-            self.entries.as_ref().and_then(|cache| cache.get(&(key, EntryKind::Filter)))
+            self.entries.as_ref().and_then(|cache| cache.get(&(key, CachedPart::Filter)))
         {
             return Ok(filter);
         }
         let filter = Arc::new(read()?);
-        self.insert_entry((key, EntryKind::Filter), CacheEntry::Filter(Arc::clone(&filter)));
+        self.insert_entry((key, CachedPart::Filter), CacheEntry::Filter(Arc::clone(&filter)));
         Ok(filter)
     }
 
     /// A block, if it is cached.
     pub(crate) fn get(&self, key: BlockKey) -> Option<Arc<CachedBlock>> {
-        let Some(CacheEntry::Block(block, _)) = self.entries.as_ref()?.get(&(key, EntryKind::Block)) else {
+        let Some(CacheEntry::Block(block, _)) = self.entries.as_ref()?.get(&(key, CachedPart::Block)) else {
             self.misses.inc();
             return None;
         };
@@ -148,18 +148,18 @@ impl BlockCache {
     /// Inserts a block after it was searched, or updates its size, which grows as more of it is decoded.
     pub(crate) fn insert(&self, key: BlockKey, block: &Arc<CachedBlock>) {
         let bytes = block.block.memory() as u64;
-        let known_bytes = match self.entries.as_ref().and_then(|cache| cache.peek(&(key, EntryKind::Block))) {
+        let known_bytes = match self.entries.as_ref().and_then(|cache| cache.peek(&(key, CachedPart::Block))) {
             Some(CacheEntry::Block(_, bytes)) => bytes,
             _ => 0,
         };
         if bytes != known_bytes {
-            self.insert_entry((key, EntryKind::Block), CacheEntry::Block(Arc::clone(block), bytes));
+            self.insert_entry((key, CachedPart::Block), CacheEntry::Block(Arc::clone(block), bytes));
         }
     }
 
     /// The text of a columnar block, if it is cached.
     pub(crate) fn text(&self, key: BlockKey) -> Option<Arc<Block>> {
-        match self.entries.as_ref()?.get(&(key, EntryKind::Text))? {
+        match self.entries.as_ref()?.get(&(key, CachedPart::Text))? {
             CacheEntry::Text(text) => Some(text),
             _ => None,
         }
@@ -169,14 +169,14 @@ impl BlockCache {
     /// text would have cost less than the sum, and can be kept without evicting anything.
     pub(crate) fn is_text_due(&self, block: &CachedBlock, excess: u64, text_bytes: u64) -> bool {
         let sum = block.excess_work.fetch_add(excess, Ordering::Relaxed).saturating_add(excess);
-        let used = self.entries.as_ref().map_or(u64::MAX, |cache| cache.weight());
+        let used = self.entries.as_ref().map_or(u64::MAX, quick_cache::sync::Cache::weight);
         let room = self.limits.bytes_max - self.limits.bytes_max / FREE_PARTS;
         sum > text_bytes.saturating_mul(self.limits.text_build_work) && used.saturating_add(text_bytes) <= room
     }
 
     /// Keeps the text of a columnar block.
     pub(crate) fn insert_text(&self, key: BlockKey, text: Block) {
-        self.insert_entry((key, EntryKind::Text), CacheEntry::Text(text.into()));
+        self.insert_entry((key, CachedPart::Text), CacheEntry::Text(text.into()));
     }
 
     fn insert_entry(&self, key: EntryKey, entry: CacheEntry) {
@@ -193,7 +193,7 @@ mod tests {
     use std::convert::Infallible;
 
     fn cache(bytes_max: u64) -> BlockCache {
-        let limits = CacheLimits { bytes_max, text_build_work: 20 };
+        let limits = BlockCacheLimits { bytes_max, text_build_work: 20 };
         BlockCache::new(limits, Gauge::default(), Counter::default(), Counter::default())
     }
 

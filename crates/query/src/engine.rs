@@ -10,7 +10,7 @@ use bucksaw_record::Expr;
 use bucksaw_scan::Plan;
 use bucksaw_store::{DamagedSegment, Store};
 
-use crate::block_cache::{BlockCache, CacheLimits};
+use crate::block_cache::{BlockCache, BlockCacheLimits};
 use crate::match_buffer::MatchBufferPools;
 use crate::metrics::Metrics;
 use crate::pool::ScanPool;
@@ -86,7 +86,8 @@ impl Engine {
         config: Config,
         metrics: Metrics,
     ) -> Self {
-        let cache_limits = CacheLimits { bytes_max: config.cache_bytes_max, text_build_work: config.text_build_work };
+        let cache_limits =
+            BlockCacheLimits { bytes_max: config.cache_bytes_max, text_build_work: config.text_build_work };
         Self {
             result_budget: ResultBudget::new(config.result_bytes_max, metrics.result_bytes.clone()),
             block_cache: metrics.block_cache(cache_limits).into(),

@@ -6,7 +6,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::block_cache::{BlockCache, CacheLimits};
+use crate::block_cache::{BlockCache, BlockCacheLimits};
 use crate::stats::QueryStats;
 
 metrics! {
@@ -37,7 +37,7 @@ impl Metrics {
     }
 
     /// A block cache that is counted here.
-    pub(crate) fn block_cache(&self, limits: CacheLimits) -> BlockCache {
+    pub(crate) fn block_cache(&self, limits: BlockCacheLimits) -> BlockCache {
         BlockCache::new(limits, self.cache_bytes.clone(), self.cache_hits.clone(), self.cache_misses.clone())
     }
 

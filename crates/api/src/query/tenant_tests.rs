@@ -1,4 +1,4 @@
-//! Two tenants over HTTP, with tokens: what one of them is told equals what a node says that never had the records of the other.
+//! Two tenants over HTTP, with tokens: what one of them is answered equals what a node answers that never had the records of the other.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -111,7 +111,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn a_tenant_is_told_what_a_node_without_the_others_would_tell(records in drawn_records()) {
+    fn a_tenant_gets_the_answers_of_a_node_without_the_others(records in drawn_records()) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
             let (both, alone) = (tenant_app(), tenant_app());

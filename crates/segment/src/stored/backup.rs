@@ -9,10 +9,9 @@ use bucksaw_binary::ByteReader;
 use bucksaw_env::File;
 use bucksaw_record::Id;
 
-use super::footer::{Footer, FooterLocation};
+use super::footer::{FooterLocation, OpenedFooter};
 use super::{HEADER_LEN, VERSION};
 use crate::ReadError;
-use crate::encryption::Decryptor;
 use crate::file_header::FileHeader;
 
 const MAGIC: [u8; 8] = *b"BSWFOOT2";
@@ -55,7 +54,7 @@ pub(super) fn find_backup(
     file: &dyn File,
     path: &Path,
     file_bytes: u64,
-) -> Result<Option<(FileHeader, (Footer, Option<Decryptor>))>, ReadError> {
+) -> Result<Option<(FileHeader, OpenedFooter)>, ReadError> {
     search(file, path, file_bytes, |BackupTrailer { location, header }| {
         match location.read_footer(file, path, *header) {
             Ok(footer) => Ok(Some((*header, footer))),

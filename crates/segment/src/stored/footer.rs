@@ -221,6 +221,9 @@ pub(super) struct FooterLocation {
     pub(super) crc: u32,
 }
 
+/// A footer, and what decrypts the blocks of its file if they are encrypted.
+pub(super) type OpenedFooter = (Footer, Option<Decryptor>);
+
 impl FooterLocation {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.offset.to_le_bytes());
@@ -245,7 +248,7 @@ impl FooterLocation {
         file: &dyn File,
         path: &Path,
         header: FileHeader,
-    ) -> Result<(Footer, Option<Decryptor>), ReadError> {
+    ) -> Result<OpenedFooter, ReadError> {
         let mut packed = file.read_bytes(self.offset, self.packed_len as usize).map_err(ReadError::io(path))?;
         if crc32c::crc32c(&packed) != self.crc {
             return Err(ReadError::damaged(path, self.offset, "the checksum of the footer is wrong"));

@@ -175,7 +175,7 @@ impl ErasureBook {
             }
             let kept = state.set.open.iter().filter(|open| !removed.contains(&open.erasure.id)).cloned();
             state.set.open = Arc::new(kept.collect());
-            removed.iter().for_each(|id| drop(state.progress.remove(id)));
+            state.progress.retain(|id, _| !removed.contains(id));
             removed
         };
         for id in removed {

@@ -91,13 +91,13 @@ fn an_erasure_survives_a_restart_and_a_damaged_copy_of_its_file() {
     let path = std::path::PathBuf::from(format!("/d/store/erasures/{}.json", erasure.id));
     fs.corrupt(&path, 3..4);
     let machine = StoreTestMachine::start(fs.clone(), config());
-    assert_eq!(machine.store.erasure_book().erasures(), [erasure.clone()]);
+    assert_eq!(machine.store.erasure_book().erasures(), std::slice::from_ref(&erasure));
     assert_eq!(machine.status_of(&erasure).progress.records, records, "the counts, too");
     assert!(!machine.status_of(&erasure).is_done, "files are scanned again");
     machine.sweep_all();
     assert!(machine.status_of(&erasure).is_done);
     drop(machine);
-    fs.corrupt(&path.with_extension("backup"), 60..61);
+    fs.corrupt(path.with_extension("backup"), 60..61);
     let machine = StoreTestMachine::start(fs.clone(), config());
     assert_eq!(machine.store.erasure_book().damaged_files(), [format!("{}.json", erasure.id)]);
     drop(machine);
