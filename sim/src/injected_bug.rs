@@ -59,7 +59,7 @@ injected_bugs! {
     AppendAcknowledgedEarly, "append-acknowledged-early", 40, "Records are acknowledged before they are appended.";
     LastRecordDropped, "last-record-dropped", 10, "The last record of a batch is acknowledged and not appended: an off-by-one error.";
     DurableAsFast, "durable-as-fast", 40, "`durable` is acknowledged like `fast`.";
-    BulkAsDurable, "bulk-as-durable", 70, "`bulk` is acknowledged before it is replicated.";
+    BulkAsDurable, "bulk-as-durable", 250, "`bulk` is acknowledged before it is replicated.";
     RefusedButStored, "refused-but-stored", 10, "Records are refused and stored.";
     FailureReportedAsSuccess, "failure-reported-as-success", 60, "Every failed append is acknowledged.";
     FailureReportedAsRefusal, "failure-reported-as-refusal", 100, "An append with unknown outcome is reported as refused.";
@@ -72,7 +72,7 @@ injected_bugs! {
     DownNodesIgnored, "down-nodes-ignored", 40, "Nodes that are down are neither asked nor counted: answers without them claim to be complete.";
     NewNodeAssumesAlone, "new-node-assumes-alone", 60, "A node that has just started and has no members yet takes itself for the whole cluster.";
     PartialReportedComplete, "partial-reported-complete", 40, "Every answer claims to be complete.";
-    TruncatedReportedComplete, "truncated-reported-complete", 40, "A truncated reply of a node counts as its whole reply.";
+    TruncatedReportedComplete, "truncated-reported-complete", 80, "A truncated reply of a node counts as its whole reply.";
     TailWithoutPeers, "tail-without-peers", 10, "A tail does not receive what other nodes accept.";
     RepairDisabled, "repair-disabled", 40, "Repair never re-replicates.";
     HeldReportedFalsely, "held-reported-falsely", 40, "A store reports that it holds every id that it is asked about: under-replicated records are not found.";

@@ -6,14 +6,13 @@ use std::time::Duration;
 use bucksaw_clickhouse::DatabaseUrl;
 use bucksaw_ingest::Durability;
 use bucksaw_record::time::parse_duration;
-use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 
 use super::{KafkaArgs, ListenerTlsArgs};
 use crate::encryption::EncryptionArgs;
 use crate::values::{
     ByteSize, DisplayZone, HostName, HostPort, ListenAddress, ListenerTimes, LogFilter, OptionalLimit, RetentionRule,
-    StoreLocation, durability, replication_factor,
+    StoreLocation, durability, replication_factor, switch,
 };
 
 /// Run a node
@@ -260,7 +259,7 @@ pub(crate) struct ServeArgs {
     ///
     /// Every query, count, tail, change of the node and refusal is a record. Defaults to on with --auth-file, else off. See
     /// docs/audit.md.
-    #[arg(long, value_name = "ON|OFF", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_name = "TRUE|FALSE", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = switch)]
     pub(crate) audit: Option<bool>,
 
     /// Level of the log on standard error: error, warn, info, debug, trace or off
