@@ -53,7 +53,7 @@ fn two_tenants_write_and_read_by_the_program_and_find_only_their_own() {
     assert_eq!(said("a", &["query", "_bucksaw=audit"]).0, Some(1));
     // It has what is no request, too.
     let mut lines = node.connect("fast");
-    let _ = lines.write_all(b"#token bks_unknown\n");
+    let _ = lines.write_all(b"#token bks_unknown\nline\n");
     wait_until("the trail has the refused connection", || {
         let (_, found) = said("admin", &["query", "_bucksaw=audit action=connect listener=fast reason=unknown"]);
         found.contains("\"client\":\"127.1.")
