@@ -132,7 +132,7 @@ fn print(args: &EraseArgs, document: &Value, text: &str) -> anyhow::Result<()> {
         DocumentFormat::Text => out.write_sanitised(text.as_bytes())?,
         _ => out.write_sanitised(format!("{document}\n").as_bytes())?,
     }
-    Ok(out.flush()?)
+    out.flush()
 }
 
 fn preview(found: &Value) -> String {

@@ -222,7 +222,8 @@ impl RecordLedger {
                 Durability::Durable => destroyed,
                 Durability::Bulk => false,
             };
-            if !excused && !(erases && is_erased(&entry.text)) {
+            let is_left_out = erases && is_erased(&entry.text);
+            if !excused && !is_left_out {
                 // The file may have been damaged before the reply arrived.
                 let is_damaged = entry.durability != Durability::Bulk && damaged.contains(&id);
                 entry.fate = if is_damaged { SentStatus::MayBeLost } else { SentStatus::Acknowledged };
