@@ -101,7 +101,7 @@ guarded("a user of several tenants chooses one", async ({ page, guardedNode }) =
   await page.goto(`${guardedNode.url}/?q=app%3Dx`);
   await logIn(page, token);
   await expect(rows(page).first()).toContainText("of tenant a");
-  await page.getByLabel("Tenant").selectOption("b");
+  await page.getByLabel("Tenant", { exact: true }).selectOption("b");
   await expect(rows(page).first()).toContainText("of tenant b");
   await expect(page.getByText("of tenant a")).toHaveCount(0);
   await page.getByRole("button", { name: "Log out ab" }).click();
