@@ -1,17 +1,20 @@
 //! Evaluates a plan on a block without building rows: which rows match for certain, and which may match.
 //!
 //! Texts are found exactly, and so are most regexes: the automaton runs over the rows that contain the required literals.
-//! Of a field that is a key of the line, name and value are searched for as texts, and the rows that contain them may match. Of
-//! an attribute, the values that may pass are built alone. Rows that match the prefilter of a level may match. Conjunction, disjunction
+//! Of a field that is a key of the line, name and value are searched for as texts, and the rows that contain them may match; where
+//! the layout of a line shows where the field is, its values are tested alone. Of an attribute, the values that may pass are built
+//! alone. Rows that match the prefilter of a level may match. Conjunction, disjunction
 //! and negation combine both bounds. The rows between the bounds are built and tested one by one.
 
+use std::cell::Cell;
 use std::ops::ControlFlow;
 
-use bucksaw_search::{Needle, RowSet, SearchBlock, SkipFilter};
+use bucksaw_search::{LayoutPart, LayoutReader, LayoutReading, Needle, RowSet, RowsByLayout, SearchBlock, SkipFilter};
 use bucksaw_segment::{RecordBlock, RecordPart};
 
 use crate::cancel_poll::CancelPoll;
 use crate::field_term::FieldTerm;
+use crate::fields::{FieldRole, locate, value_of_role};
 use crate::line_term::LineTerm;
 use crate::plan_node::PlanNode;
 use crate::regex_term::RegexTerm;
@@ -156,8 +159,65 @@ fn evaluate_field<B: SearchBlock>(
     for escape in &field.escapes {
         rows = rows | block.find(escape, RecordPart::Line)?;
     }
-    all.may_match = all.may_match | (with_key & rows);
+    let may_match = with_key & rows;
+    let by_layout = read_layouts(field, block, may_match.clone(), cancel_poll)?;
+    all.must_match = all.must_match | by_layout.passing.clone();
+    all.may_match = all.may_match | by_layout.passing | (may_match & !by_layout.decided);
     Some(all)
+}
+
+/// The records of `among`, without such an attribute, of which the layout of the line decides.
+fn read_layouts<B: SearchBlock>(
+    field: &FieldTerm,
+    block: RecordBlock<'_, B>,
+    among: RowSet,
+    cancel_poll: &CancelPoll<'_>,
+) -> Option<RowsByLayout> {
+    // A key may be in any line of a record.
+    let one_line = among & !block.with_several_lines();
+    if one_line == RowSet::None {
+        return Some(RowsByLayout { decided: RowSet::None, passing: RowSet::None });
+    }
+    let reader = FieldReader { field, cancel_poll, unpolled: Cell::new(0) };
+    let lines = block.lines().read_layouts(&reader, &block.lines_of(&one_line))?;
+    let records = |lines| block.records_of(lines, RecordPart::Line) & one_line.clone();
+    Some(RowsByLayout { decided: records(lines.decided), passing: records(lines.passing) })
+}
+
+/// Reads a field of lines by their layout.
+struct FieldReader<'a> {
+    field: &'a FieldTerm,
+    cancel_poll: &'a CancelPoll<'a>,
+    /// Bytes of values that were tested since the last poll.
+    unpolled: Cell<usize>,
+}
+
+impl LayoutReader for FieldReader<'_> {
+    type Role = FieldRole;
+
+    fn read(&self, layout: &[LayoutPart<'_>]) -> Option<LayoutReading<FieldRole>> {
+        if self.cancel_poll.poll() {
+            return None;
+        }
+        locate(layout, &self.field.name)
+    }
+
+    fn fits(&self, role: FieldRole, text: &[u8]) -> bool {
+        role.fits(text)
+    }
+
+    fn all_parts_fit(&self, role: FieldRole, text: &[u8]) -> bool {
+        role.all_parts_fit(text)
+    }
+
+    fn passes(&self, role: FieldRole, text: &[u8]) -> bool {
+        let unpolled = self.unpolled.get() + text.len() + 1;
+        self.unpolled.set(unpolled % VALUE_BYTES_UNPOLLED_MAX);
+        if unpolled >= VALUE_BYTES_UNPOLLED_MAX {
+            self.cancel_poll.poll();
+        }
+        !self.cancel_poll.is_cancelled() && self.field.value_matches(&value_of_role(role, text), self.cancel_poll)
+    }
 }
 
 /// The bounds for records that have the attribute: only the values that may pass are built.

@@ -13,6 +13,7 @@ mod attributes;
 mod blocks;
 mod corpus;
 mod errors;
+mod fields_by_layout;
 mod lines;
 mod oracle;
 

@@ -34,11 +34,13 @@
 //! ```
 
 mod automaton;
+mod layout;
 mod needle;
 mod row_set;
 mod search_block;
 
 pub use automaton::{Automaton, DEAD, MATCHED, Transition};
+pub use layout::{LayoutOffset, LayoutPart, LayoutReader, LayoutReading};
 pub use needle::Needle;
 pub use row_set::{Bitmap, RowSet};
-pub use search_block::{SearchBlock, SkipFilter};
+pub use search_block::{RowsByLayout, SearchBlock, SkipFilter};

@@ -2,7 +2,16 @@
 
 use std::ops::ControlFlow;
 
-use crate::{Automaton, Needle, RowSet};
+use crate::{Automaton, LayoutReader, Needle, RowSet};
+
+/// The rows that a [`LayoutReader`] decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowsByLayout {
+    /// The rows whose reading holds.
+    pub decided: RowSet,
+    /// Those of them whose tested text passes.
+    pub passing: RowSet,
+}
 
 /// A block of rows that can be searched, whatever its encoding.
 ///
@@ -43,6 +52,13 @@ pub trait SearchBlock {
     /// The rows of `among` that the automaton accepts.
     fn find_accepted(&self, automaton: &Automaton, among: &RowSet) -> Option<RowSet> {
         test_rows(self, among, |row| automaton.accepts(automaton.run(automaton.start(), row)))
+    }
+
+    /// The rows of `among` that the reader decides by their layout. Without layouts, or where building rows is cheaper, a codec
+    /// decides none.
+    fn read_layouts<R: LayoutReader>(&self, reader: &R, among: &RowSet) -> Option<RowsByLayout> {
+        let _ = (reader, among);
+        Some(RowsByLayout { decided: RowSet::None, passing: RowSet::None })
     }
 }
 

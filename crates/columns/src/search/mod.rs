@@ -3,6 +3,7 @@
 mod alignments;
 mod automaton_run;
 mod column_search;
+mod layout_search;
 mod literal_prefix;
 mod needle_occurrences;
 mod raw_search;

@@ -3,10 +3,11 @@
 
 use std::ops::ControlFlow;
 
-use bucksaw_search::{Automaton, Needle, RowSet, SearchBlock};
+use bucksaw_search::{Automaton, LayoutReader, Needle, RowSet, RowsByLayout, SearchBlock};
 
 use crate::decode::column_block::ColumnBlock;
 use crate::search::automaton_run::AutomatonRun;
+use crate::search::layout_search::LayoutSearch;
 use crate::search::literal_prefix::{LITERAL_PREFIX_BYTES_MAX, LiteralPrefix};
 use crate::search::needle_occurrences::NeedleOccurrences;
 use crate::search::search_context::SearchContext;
@@ -40,6 +41,10 @@ impl SearchBlock for ColumnBlock {
 
     fn find_accepted(&self, automaton: &Automaton, among: &RowSet) -> Option<RowSet> {
         AutomatonRun::new(self, automaton).find_accepted(among)
+    }
+
+    fn read_layouts<R: LayoutReader>(&self, reader: &R, among: &RowSet) -> Option<RowsByLayout> {
+        LayoutSearch::new(self, reader).find(among)
     }
 }
 

@@ -15,10 +15,15 @@ const DEPTH_MAX: usize = 128;
 
 /// See [`super::lookup`].
 pub(super) fn lookup<'a>(record: &'a [u8], name: &str) -> Option<Cow<'a, [u8]>> {
+    lookup_text(record, name).map(decoded_value)
+}
+
+/// The text of the value, with the quotes of a string.
+pub(super) fn lookup_text<'a>(record: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let mut found = None;
     // Fields before a truncation count.
     let _ = find(&mut Reader { rest: record }, name.as_bytes(), 0, &mut found);
-    found.map(decoded_value)
+    found
 }
 
 /// See [`super::visit`].
@@ -225,7 +230,8 @@ fn is_container(text: &[u8]) -> bool {
     matches!(text, [b'{' | b'[', ..])
 }
 
-fn is_word(byte: u8) -> bool {
+/// Whether numbers, `true`, `false` and `null` may contain a byte.
+pub(super) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.')
 }
 

@@ -17,9 +17,31 @@ use memchr::memchr;
 
 use super::quoted::quoted_length;
 
+/// The text of a value.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ValueText<'a> {
+    Bare(&'a [u8]),
+    /// Without its quotes.
+    Quoted(&'a [u8]),
+}
+
+impl<'a> ValueText<'a> {
+    pub(super) fn value(self) -> Cow<'a, [u8]> {
+        match self {
+            Self::Bare(text) => Cow::Borrowed(text),
+            Self::Quoted(text) => unquote(text),
+        }
+    }
+}
+
 /// The keys and values of `record`, in order.
 pub(super) fn pairs(record: &[u8]) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
-    LogfmtPairs { rest: record }
+    LogfmtPairs { rest: record }.map(|(key, text)| (key, text.value()))
+}
+
+/// The text of the value of a field.
+pub(super) fn lookup_text<'a>(record: &'a [u8], name: &str) -> Option<ValueText<'a>> {
+    LogfmtPairs { rest: record }.filter(|(key, _)| *key == name.as_bytes()).last().map(|(_, text)| text)
 }
 
 struct LogfmtPairs<'a> {
@@ -27,7 +49,7 @@ struct LogfmtPairs<'a> {
 }
 
 impl<'a> Iterator for LogfmtPairs<'a> {
-    type Item = (&'a [u8], Cow<'a, [u8]>);
+    type Item = (&'a [u8], ValueText<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -46,14 +68,14 @@ impl<'a> Iterator for LogfmtPairs<'a> {
                     let (value, behind) = quoted.split_at(length);
                     self.rest = after_token(behind);
                     if !key.is_empty() {
-                        return Some((key, unquote(value)));
+                        return Some((key, ValueText::Quoted(value)));
                     }
                 }
                 [b'=', value @ ..] => {
                     self.rest = after_token(value);
                     let value = value.get(..value.len() - self.rest.len()).unwrap_or_default();
                     if !key.is_empty() {
-                        return Some((key, Cow::Borrowed(value)));
+                        return Some((key, ValueText::Bare(value)));
                     }
                 }
                 _ => self.rest = after_token(behind),
@@ -72,7 +94,8 @@ fn after_token(text: &[u8]) -> &[u8] {
     text.get(end..).unwrap_or_default()
 }
 
-fn unquote(value: &[u8]) -> Cow<'_, [u8]> {
+/// The value of a quoted text without its quotes.
+pub(super) fn unquote(value: &[u8]) -> Cow<'_, [u8]> {
     if memchr(b'\\', value).is_none() {
         return Cow::Borrowed(value);
     }

@@ -19,6 +19,7 @@
 //! ```
 
 mod json;
+mod layout;
 mod logfmt;
 mod quoted;
 #[cfg(test)]
@@ -29,13 +30,24 @@ use std::collections::HashMap;
 
 use bucksaw_record::RecordView;
 
+pub(crate) use layout::{FieldRole, locate};
+
 /// The value of the field `name` of `record`; `None` if the record has no such field.
 #[must_use]
 pub fn lookup<'a>(record: &'a [u8], name: &str) -> Option<Cow<'a, [u8]>> {
     if is_json(record) {
         return json::lookup(record, name);
     }
-    logfmt::pairs(record).filter(|(key, _)| *key == name.as_bytes()).last().map(|(_, value)| value)
+    logfmt::lookup_text(record, name).map(logfmt::ValueText::value)
+}
+
+/// The value of a text in a line that has this role.
+pub(crate) fn value_of_role(role: FieldRole, text: &[u8]) -> Cow<'_, [u8]> {
+    match role {
+        FieldRole::JsonString => quoted::unescape(text),
+        FieldRole::QuotedToken => logfmt::unquote(text),
+        _ => Cow::Borrowed(text),
+    }
 }
 
 /// The value of a field of a record whose stream has no such label: its attribute of this name, else the key of its line.
