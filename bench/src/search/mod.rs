@@ -21,7 +21,7 @@ use queries::QueryOutput;
 use query_timing::{QueryTiming, time_query};
 
 pub(crate) use queries::{Query, frequent, of as standard_queries, rare};
-pub(crate) use query_timing::run_query;
+pub(crate) use query_timing::{QueryResult, run_query};
 
 /// Measure the speed of queries of all kinds
 #[derive(Debug, Args)]

@@ -39,7 +39,7 @@ pub(crate) fn time_query(node: &BenchNode, query: &Query) -> anyhow::Result<Quer
         cpu.push((process::cpu_nanos(node.pid())? - before) as f64 / 1e9);
     }
     let again = |times: &[f64]| median(times.get(1..).unwrap_or_default());
-    let QueryResult { lines, bytes } = found;
+    let QueryResult { lines, bytes, .. } = found;
     let first_cpu_seconds = cpu.first().copied().unwrap_or(f64::NAN);
     Ok(QueryTiming { lines, bytes, first_cpu_seconds, cpu_seconds: again(&cpu), wall_seconds: again(&wall) })
 }
@@ -50,6 +50,8 @@ pub(crate) struct QueryResult {
     pub(crate) lines: u64,
     /// Bytes of the lines, if printed.
     pub(crate) bytes: u64,
+    /// Bytes of text that no skip filter excluded, if counted.
+    pub(crate) scanned: u64,
 }
 
 /// Runs a query once, over all time.
@@ -60,6 +62,7 @@ pub(crate) fn run_query(http: &mut Client, query: &Query) -> anyhow::Result<Quer
         QueryOutput::Count => {
             let answer = http.get(&format!("/api/v1/count?from=30d&q={q}"))?.ok_json()?;
             found.lines = number(&answer, "/count").with_context(|| query.expr.to_owned())?;
+            found.scanned = number(&answer, "/stats/bytes_scanned")?;
         }
         QueryOutput::Lines => {
             let target = format!("/api/v1/query?from=30d&q={q}");
