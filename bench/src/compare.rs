@@ -18,8 +18,9 @@ use crate::results::{BenchRun, Figure, figure};
 use crate::search::{Query, QueryResult, run_query, standard_queries};
 use crate::{feed, machine, process};
 
-/// A node counts as settled when it has used hardly any CPU for this time. Merges are at most 10 s apart.
-const IDLE_TIME: Duration = Duration::from_secs(12);
+/// A node counts as settled when it has used hardly any CPU for this time. Merges are at most 10 s apart, but full segments that
+/// were stored with the quick codec may wait longer for their turn.
+const IDLE_TIME: Duration = Duration::from_secs(25);
 
 /// CPU seconds in that time that a node with work exceeds.
 const IDLE_CPU_SECONDS: f64 = 0.25;

@@ -148,6 +148,23 @@ fn evaluate_field<B: SearchBlock>(
     if with_key == RowSet::None {
         return Some(all);
     }
+    // A value is rarer than its field, so the lines that contain it are found first. Otherwise the layouts of most lines decide.
+    let mut may_match = with_key;
+    if field.has_value_needle {
+        may_match = may_match & may_contain(field, block)?;
+    }
+    let by_layout = read_layouts(field, block, may_match.clone(), cancel_poll)?;
+    may_match = may_match & !by_layout.decided;
+    if !field.has_value_needle && may_match != RowSet::None {
+        may_match = may_match & may_contain(field, block)?;
+    }
+    all.may_match = all.may_match | by_layout.passing.clone() | may_match;
+    all.must_match = all.must_match | by_layout.passing;
+    Some(all)
+}
+
+/// The records whose line contains the parts of the name and the value, or an escape in which they may be written.
+fn may_contain<B: SearchBlock>(field: &FieldTerm, block: RecordBlock<'_, B>) -> Option<RowSet> {
     let mut rows = RowSet::All;
     for needle in &field.needles {
         rows = rows & block.find(needle, RecordPart::Line)?;
@@ -155,15 +172,10 @@ fn evaluate_field<B: SearchBlock>(
             break;
         }
     }
-    // A line with an escape may contain the name or the value in escaped form.
     for escape in &field.escapes {
         rows = rows | block.find(escape, RecordPart::Line)?;
     }
-    let may_match = with_key & rows;
-    let by_layout = read_layouts(field, block, may_match.clone(), cancel_poll)?;
-    all.must_match = all.must_match | by_layout.passing.clone();
-    all.may_match = all.may_match | by_layout.passing | (may_match & !by_layout.decided);
-    Some(all)
+    Some(rows)
 }
 
 /// The records of `among`, without such an attribute, of which the layout of the line decides.

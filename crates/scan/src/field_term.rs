@@ -19,6 +19,10 @@ use crate::record_boundaries::{OCCURRENCE_WORK, ScanWindow};
 use crate::regex_engine::RegexEngine;
 use crate::regex_term::compile_for_values;
 
+/// The work of reading a field of a record, and of one byte of the record: up to the field, and for its name and escapes.
+const READ_WORK: u64 = 2_500;
+const READ_BYTE_WORK: u64 = 5;
+
 /// A field and the test of its value. A negated test is a negation of such a term.
 #[derive(Debug)]
 pub(crate) struct FieldTerm {
@@ -152,9 +156,9 @@ impl FieldTerm {
                 return None;
             }
             let start = window.records.record_start(from, hit);
-            if self.matches_record(window.records.record(start), window.cancel_poll)
-                || window.cancel_poll.is_cancelled()
-            {
+            let record = window.records.record(start);
+            window.add_work(READ_WORK + record.text().len() as u64 * READ_BYTE_WORK);
+            if self.matches_record(record, window.cancel_poll) || window.cancel_poll.is_cancelled() {
                 return Some(start);
             }
             from = window.records.next_start(start);

@@ -178,8 +178,14 @@ impl PlanNode {
             Self::All | Self::Nothing => 0,
             Self::Text(_) | Self::Line(LineTerm::Text(_)) => 1,
             Self::Regex(regex) | Self::Line(LineTerm::Regex(regex)) => regex.text_weight(),
-            // The name or value, and an escape.
-            Self::Field(_) => 2,
+            // The name or value, and an escape. A name is often in every record, which is read then.
+            Self::Field(field) => {
+                if field.has_value_needle {
+                    2
+                } else {
+                    5
+                }
+            }
             Self::Level(level) => level.prefilter.text_weight(),
             // The rarest member leads, and the others are tested where it matches.
             Self::And(members) => members.iter().min_by_key(|member| member.cost()).map_or(0, Self::text_weight),

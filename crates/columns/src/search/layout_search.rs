@@ -52,7 +52,10 @@ impl<'b, R: LayoutReader> LayoutSearch<'b, R> {
         let tables = self.block.tree.tables(tables);
         if table_ids.is_none() {
             let found = self.read_table(tables.first()?, among)?;
-            return Some(RowsByLayout { decided: among.clone() & found.decided, passing: among.clone() & found.passing });
+            return Some(RowsByLayout {
+                decided: among.clone() & found.decided,
+                passing: among.clone() & found.passing,
+            });
         }
         let DecodedColumn::TableRows { table_values, .. } = self.block.decoded_column(root)? else { return None };
         // The first list has the rows that are in no table.

@@ -77,8 +77,9 @@ fn is_token(byte: u8) -> bool {
     !byte.is_ascii_whitespace() && byte != b'=' && byte != b'"'
 }
 
-/// Where lines of this layout have the field `name`; `None` if that depends on more than the layout, or if the field is an object
-/// or array.
+/// Where lines of this layout have the field `name`; `None` if that depends on more than the layout, if the field is an object or
+/// array, or if a line of logfmt has no such field: searching all lines for the name is cheaper than looking at the values of each
+/// token.
 pub(crate) fn locate(layout: &[LayoutPart<'_>], name: &str) -> Option<LayoutReading<FieldRole>> {
     let mut sample = SampleLine { bytes: Vec::new(), spans: Vec::with_capacity(layout.len()) };
     let first = layout.iter().find_map(|part| match part {
@@ -103,7 +104,8 @@ pub(crate) fn locate(layout: &[LayoutPart<'_>], name: &str) -> Option<LayoutRead
     };
     let tested = match tested {
         Some(found) => Some(found?),
-        None => None,
+        None if is_json_line => None,
+        None => return None,
     };
     Some(LayoutReading { roles, tested })
 }
@@ -194,7 +196,9 @@ fn logfmt_roles(layout: &[LayoutPart<'_>], sample: &mut SampleLine) -> Option<Ve
             let role;
             (role, place) = match place {
                 LogfmtPlace::Blank if is_first => (FieldRole::FirstToken, LogfmtPlace::Key { has_value: true }),
-                LogfmtPlace::Blank | LogfmtPlace::Key { .. } => (FieldRole::Token, LogfmtPlace::Key { has_value: true }),
+                LogfmtPlace::Blank | LogfmtPlace::Key { .. } => {
+                    (FieldRole::Token, LogfmtPlace::Key { has_value: true })
+                }
                 LogfmtPlace::ValueStart | LogfmtPlace::Rest => (FieldRole::TokenRest, LogfmtPlace::Rest),
                 LogfmtPlace::Quoted { is_escaped: true } => return None,
                 LogfmtPlace::Quoted { .. } => (FieldRole::QuotedToken, place),

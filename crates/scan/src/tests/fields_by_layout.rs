@@ -11,14 +11,40 @@ use crate::fields::{FieldRole, locate, lookup, value_of_role};
 use crate::plan_node::PlanNode;
 
 /// Values that are plain, or that end what they are part of.
-const VALUES: &[&str] =
-    &["", "x", "1", "-2.5", "true", "\"", "\\", "a\\", "\\\"", "y z", ",\"a\":1", "\"a\":", " a=2", "=", "{", "}", "[", "a", "\"}"];
+const VALUES: &[&str] = &[
+    "", "x", "1", "-2.5", "true", "\"", "\\", "a\\", "\\\"", "y z", ",\"a\":1", "\"a\":", " a=2", "=", "{", "}", "[",
+    "a", "\"}",
+];
 
 fn literal() -> impl Strategy<Value = &'static str> {
     select(
         &[
-            "{\"a\":", "{\"b\":\"", "{", "}", "\"", "\"a\":", ",\"a\":\"", "\",\"a\":", "\",\"b\":{\"a\":\"", "[", "]", ",", ":", " ",
-            "\\", "x", "1", "a=", " a=\"", "b=", "\" a=", "=", "a", "{\"a.b\":", "\"}", "},\"a\":",
+            "{\"a\":",
+            "{\"b\":\"",
+            "{",
+            "}",
+            "\"",
+            "\"a\":",
+            ",\"a\":\"",
+            "\",\"a\":",
+            "\",\"b\":{\"a\":\"",
+            "[",
+            "]",
+            ",",
+            ":",
+            " ",
+            "\\",
+            "x",
+            "1",
+            "a=",
+            " a=\"",
+            "b=",
+            "\" a=",
+            "=",
+            "a",
+            "{\"a.b\":",
+            "\"}",
+            "},\"a\":",
         ][..],
     )
 }
@@ -148,12 +174,21 @@ proptest! {
 
 #[test]
 fn plain_lines_are_decided_without_building_them() {
-    let line = |row: usize| format!("{{\"at\":{row},\"user\":{{\"name\":\"u{}\",\"size\":{}}},\"note\":\"n {}\"}}\n", row % 9, row % 50, row % 7);
+    let line = |row: usize| {
+        format!(
+            "{{\"at\":{row},\"user\":{{\"name\":\"u{}\",\"size\":{}}},\"note\":\"n {}\"}}\n",
+            row % 9,
+            row % 50,
+            row % 7
+        )
+    };
     let text: Vec<u8> = (0..2_000).flat_map(|row| line(row).into_bytes()).collect();
     let TextEncoding::Columns(columns) = Encoder::new().encode_always(&text, &[], 1).text else { panic!("no columns") };
     let block = ColumnBlock::open(columns, 2_000, text.len()).unwrap();
     let map = RecordMap::identity(2_000);
-    for (expr, count) in [("user.size>=40", 400), ("user.name=u8", 222), ("user.name=~/[12]/", 445), ("user.name=*", 2_000)] {
+    for (expr, count) in
+        [("user.size>=40", 400), ("user.name=u8", 222), ("user.name=~/[12]/", 445), ("user.name=*", 2_000)]
+    {
         let node = PlanNode::compile(&Expr::parse(expr.as_bytes()).unwrap()).unwrap();
         let rows = RecordBlock::new(&block, &map).unwrap();
         let found = evaluate(&node, rows, RowSet::All, &CancelPoll::never()).unwrap();
