@@ -20,6 +20,10 @@ use crate::plan_node::PlanNode;
 use crate::regex_term::RegexTerm;
 use crate::text_term::TextTerm;
 
+/// Up to one in this many records of a block are built rather than searched for the parts of a name: each part is one pass over the
+/// columns.
+const FEW_RECORDS_DIVISOR: usize = 32;
+
 /// Bytes of values that are tested between two polls for cancellation.
 const VALUE_BYTES_UNPOLLED_MAX: usize = 64 * 1024;
 
@@ -155,7 +159,8 @@ fn evaluate_field<B: SearchBlock>(
     }
     let by_layout = read_layouts(field, block, may_match.clone(), cancel_poll)?;
     may_match = may_match & !by_layout.decided;
-    if !field.has_value_needle && may_match != RowSet::None {
+    let is_few = may_match.count(block.record_count()) * FEW_RECORDS_DIVISOR <= block.record_count();
+    if !field.has_value_needle && !is_few {
         may_match = may_match & may_contain(field, block)?;
     }
     all.may_match = all.may_match | by_layout.passing.clone() | may_match;

@@ -33,7 +33,7 @@ pub struct LayoutReading<R> {
 /// Reads many rows by their layout instead of row by row.
 ///
 /// A reading of a layout holds for the rows whose values fit their roles. Texts that fit a role one by one also fit it
-/// when joined.
+/// when joined. The roles follow from the layout alone, whatever is tested, so a codec may remember which rows fit.
 pub trait LayoutReader {
     /// What a value must be for a reading to hold, such as a part of a quoted text.
     type Role: Copy;

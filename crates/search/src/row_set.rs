@@ -132,6 +132,11 @@ impl RowSet {
         }
     }
 
+    /// Memory on the heap, in bytes.
+    pub fn memory(&self) -> usize {
+        if let Self::Some(bits) = self { size_of_val(bits.words.as_slice()) } else { 0 }
+    }
+
     /// Whether the set contains a row.
     #[inline]
     pub fn contains(&self, row: usize) -> bool {

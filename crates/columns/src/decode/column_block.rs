@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use bucksaw_binary::ByteReader;
+use bucksaw_search::RowSet;
 
 use crate::decode::column_tree::{ColumnNode, ColumnTree, IndexRange, Payload};
 use crate::decode::decoded_column::DecodedColumn;
@@ -30,6 +31,8 @@ pub struct ColumnBlock {
     pub(crate) tree: ColumnTree,
     pub(crate) decoded: Vec<OnceLock<Option<Box<DecodedColumn>>>>,
     lengths: OnceLock<Box<[AtomicU32]>>,
+    /// For each table of lines, the rows whose values fit their roles: see [`bucksaw_search::LayoutReader`].
+    fitting: OnceLock<Box<[OnceLock<Option<RowSet>>]>>,
     rows: usize,
     pub(crate) text_len: usize,
     memory: AtomicUsize,
@@ -77,9 +80,9 @@ impl ColumnBlock {
         let mut decoded = Vec::new();
         decoded.resize_with(tree.len(), OnceLock::new);
         let own = packed.len() + meta.len() + tree.memory() + decoded.len() * 16;
-        let (lengths, memory) = (OnceLock::new(), AtomicUsize::new(own));
+        let (lengths, fitting, memory) = (OnceLock::new(), OnceLock::new(), AtomicUsize::new(own));
         let work = AtomicU64::new(0);
-        Some(Self { packed, frames, meta, tree, decoded, lengths, rows, text_len, memory, work })
+        Some(Self { packed, frames, meta, tree, decoded, lengths, fitting, rows, text_len, memory, work })
     }
 
     /// The number of lines.
@@ -111,6 +114,25 @@ impl ColumnBlock {
             self.add_memory(self.rows * size_of::<AtomicU32>());
             (0..self.rows).map(|_| AtomicU32::new(0)).collect()
         })
+    }
+
+    /// The rows of a table of lines, one of `tables`, whose values fit their roles, found by `find` at first.
+    pub(crate) fn fitting_rows(
+        &self,
+        table: usize,
+        tables: usize,
+        find: impl FnOnce() -> Option<RowSet>,
+    ) -> Option<&RowSet> {
+        let all = self.fitting.get_or_init(|| {
+            self.add_memory(tables * size_of::<OnceLock<Option<RowSet>>>());
+            (0..tables).map(|_| OnceLock::new()).collect()
+        });
+        let found = all.get(table)?.get_or_init(|| {
+            let found = find()?;
+            self.add_memory(found.memory());
+            Some(found)
+        });
+        found.as_ref()
     }
 
     pub(crate) fn root(&self) -> usize {

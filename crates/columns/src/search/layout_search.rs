@@ -12,6 +12,7 @@
 use std::ops::Range;
 
 use bucksaw_search::{Bitmap, LayoutOffset, LayoutPart, LayoutReader, RowSet, RowsByLayout};
+use memchr::memchr_iter;
 
 use crate::decimal::{self, NUMBER_BYTES_MAX};
 use crate::decode::column_block::ColumnBlock;
@@ -51,7 +52,7 @@ impl<'b, R: LayoutReader> LayoutSearch<'b, R> {
         };
         let tables = self.block.tree.tables(tables);
         if table_ids.is_none() {
-            let found = self.read_table(tables.first()?, among)?;
+            let found = self.read_table(tables, 0, among)?;
             return Some(RowsByLayout {
                 decided: among.clone() & found.decided,
                 passing: among.clone() & found.passing,
@@ -59,7 +60,7 @@ impl<'b, R: LayoutReader> LayoutSearch<'b, R> {
         }
         let DecodedColumn::TableRows { table_values, .. } = self.block.decoded_column(root)? else { return None };
         // The first list has the rows that are in no table.
-        for (table, lines) in tables.iter().zip(table_values.iter().skip(1)) {
+        for (table, lines) in table_values.iter().skip(1).enumerate() {
             self.block.add_work(lines.len() as u64 * search_work::ROW);
             let selected = match among {
                 RowSet::None => RowSet::None,
@@ -68,7 +69,7 @@ impl<'b, R: LayoutReader> LayoutSearch<'b, R> {
                     RowSet::from_fn(lines.len(), |row| lines.get(row).is_some_and(|line| bits.contains(*line as usize)))
                 }
             };
-            let found = self.read_table(table, &selected)?;
+            let found = self.read_table(tables, table, &selected)?;
             for (rows, lines_of_block) in
                 [(found.decided & selected.clone(), &mut decided), (found.passing & selected, &mut passing)]
             {
@@ -80,9 +81,10 @@ impl<'b, R: LayoutReader> LayoutSearch<'b, R> {
         Some(RowsByLayout { decided: RowSet::from_bitmap(decided), passing: RowSet::from_bitmap(passing) })
     }
 
-    /// The decided rows of a table, of which `selected` are wanted.
-    fn read_table(&self, table: &TableNode, selected: &RowSet) -> Option<RowsByLayout> {
+    /// The decided rows of table `number`, of which `selected` are wanted.
+    fn read_table(&self, tables: &[TableNode], number: usize, selected: &RowSet) -> Option<RowsByLayout> {
         self.block.add_work(search_work::VISIT);
+        let table = tables.get(number)?;
         let undecided = || RowsByLayout { decided: RowSet::None, passing: RowSet::None };
         let count = selected.count(table.rows);
         if count < ROWS_MIN || count < table.rows / SELECTED_ROWS_DIVISOR {
@@ -91,18 +93,19 @@ impl<'b, R: LayoutReader> LayoutSearch<'b, R> {
         let parts = self.block.tree.parts(table);
         let layout: Vec<LayoutPart<'_>> = parts.iter().map(|part| self.layout_part(part)).collect();
         let Some(reading) = self.reader.read(&layout) else { return Some(undecided()) };
-        let columns = parts.iter().zip(&layout).filter(|(_, part)| **part == LayoutPart::Value);
-        let mut decided = selected.clone();
-        for ((part, _), role) in columns.zip(&reading.roles) {
-            let TablePart::Column(at) = part else { return None };
-            decided = decided & self.fitting_rows(*at, *role)?;
-            if decided == RowSet::None {
-                return Some(undecided());
+        let fitting = self.block.fitting_rows(number, tables.len(), || {
+            let columns = parts.iter().zip(&layout).filter(|(_, part)| **part == LayoutPart::Value);
+            let mut fitting = RowSet::All;
+            for ((part, _), role) in columns.zip(&reading.roles) {
+                let TablePart::Column(at) = part else { return None };
+                fitting = fitting & self.fitting_rows(*at, *role)?;
             }
-        }
+            Some(fitting)
+        });
+        let decided = selected.clone() & fitting?.clone();
         let passing = match reading.tested {
-            Some((range, role)) => self.passing_rows(table, range, role, &decided)?,
-            None => RowSet::None,
+            Some((range, role)) if decided != RowSet::None => self.passing_rows(table, range, role, &decided)?,
+            _ => RowSet::None,
         };
         Some(RowsByLayout { decided, passing })
     }
@@ -139,8 +142,11 @@ impl<'b, R: LayoutReader> LayoutSearch<'b, R> {
                     return Some(RowSet::All);
                 }
                 self.block.add_work(node.rows as u64 * search_work::RUN_VALUE);
-                let mut values = text.split(|byte| *byte == b'\n');
-                RowSet::from_fn(node.rows, |_| values.next().is_some_and(|value| self.reader.fits(role, value)))
+                let (mut ends, mut start) = (memchr_iter(b'\n', text), 0);
+                RowSet::from_fn(node.rows, |_| {
+                    let value = ends.next().and_then(|end| text.get(std::mem::replace(&mut start, end + 1)..end));
+                    value.is_some_and(|value| self.reader.fits(role, value))
+                })
             }
             ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. } => {
                 self.rows_of_values(at, node.rows, self.fitting_rows(values, role)?)?
