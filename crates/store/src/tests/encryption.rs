@@ -1,7 +1,6 @@
 //! Encryption at rest: what is on the disk, rotation of keys, and segments without their keys.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
 
 use bucksaw_crypt::{EncryptedFs, KeyList, KeyRing};
 use bucksaw_env::KeyId;
@@ -148,19 +147,7 @@ fn a_segment_without_its_key_stays_and_is_missing_from_answers_of_its_time() {
     );
     assert_eq!(machine.store.metrics.keyless_segments.get(), 1);
     assert_eq!(machine.lines(), later);
-    let missing = |first: Millis, last: Millis| {
-        let filter = BlockSelector {
-            may_contain: &|_| false,
-            may_match: &|_| false,
-            retention: &StreamRetention::default(),
-            times: (first, last),
-            ids: (Id::MIN, Id::MAX),
-            expr: &bucksaw_record::Expr::All,
-            stream: None,
-            scope: None,
-        };
-        machine.store.select(&filter, &mut HashSet::new()).keyless.len()
-    };
+    let missing = |first: Millis, last: Millis| machine.missing_from(first, last).keyless.len();
     assert_eq!((missing(Millis(0), keyless.low), missing(keyless.high, Millis::MAX)), (1, 1));
     assert_eq!(
         (missing(Millis(0), Millis(keyless.low.0 - 1)), missing(Millis(keyless.high.0 + 1), Millis::MAX)),

@@ -5,7 +5,6 @@ use bucksaw_record::Expr;
 use super::*;
 use crate::erasure::{ERASURE_REPORT, ERASURES, ERASURES_MAX, Erasure, ErasureError, ErasureSpread, ErasureStatus};
 use crate::repair::{IdSet, TimeRange};
-use crate::{PeerMember, PeerState};
 
 fn erasure(machine: &StoreTestMachine, expr: &str) -> Erasure {
     let id = Id::new(Millis(machine.clock.unix_ms()), Producer::random(machine.store.env.entropy.next_u64()), 0);
@@ -210,27 +209,12 @@ fn a_failed_write_is_no_acknowledgement() {
     assert!(machine.store.erasure_book().add(&erasure).unwrap());
 }
 
-/// A network with one other node, which answers calls about erasures; `None` for one that cannot be reached.
-#[derive(Debug)]
-struct ErasureNetwork(Option<ErasureSpread>);
-
-impl Net for ErasureNetwork {
-    fn address(&self) -> std::net::SocketAddr {
-        real::OfflineNet.address()
-    }
-
-    fn resolve(&self, host: &str) -> BoxFuture<std::io::Result<Vec<std::net::SocketAddr>>> {
-        real::OfflineNet.resolve(host)
-    }
-
-    fn send(&self, _: std::net::SocketAddr, _: Vec<u8>) {}
-
-    fn receive(&self) -> BoxFuture<(std::net::SocketAddr, Vec<u8>)> {
-        real::OfflineNet.receive()
-    }
-
-    fn call(&self, _: std::net::SocketAddr, name: &str, body: Body) -> BoxFuture<std::io::Result<Body>> {
-        let (other, name) = (self.0.clone(), name.to_owned());
+/// The spread of a machine whose only other member is another one; `None` for one that cannot be reached.
+fn spread(machine: &StoreTestMachine, other: Option<&StoreTestMachine>) -> ErasureSpread {
+    let of = |machine: &StoreTestMachine, context| ErasureSpread::new(context, Arc::clone(&machine.queue));
+    let other = other.map(|other| of(other, other.context.clone()));
+    let net = CallNetwork::new(move |_, name, body| {
+        let other = other.clone();
         Box::pin(async move {
             let other = other.ok_or(std::io::ErrorKind::ConnectionRefused)?;
             match name.as_str() {
@@ -239,30 +223,8 @@ impl Net for ErasureNetwork {
                 _ => Err(std::io::ErrorKind::Unsupported.into()),
             }
         })
-    }
-
-    fn accept(&self) -> BoxFuture<IncomingCall> {
-        real::OfflineNet.accept()
-    }
-}
-
-#[derive(Debug)]
-struct OtherMember;
-
-impl Peers for OtherMember {
-    fn members(&self) -> Vec<PeerMember> {
-        let address = "10.0.0.2:7659".parse().unwrap();
-        let peer = Peer { node: Id::from_bits(2), address, held_bytes: 0, free_bytes: 0 };
-        vec![PeerMember { peer, state: PeerState::Live }]
-    }
-}
-
-/// The spread of a machine whose only other member is another one.
-fn spread(machine: &StoreTestMachine, other: Option<&StoreTestMachine>) -> ErasureSpread {
-    let of = |machine: &StoreTestMachine, context| ErasureSpread::new(context, Arc::clone(&machine.queue));
-    let other = other.map(|other| of(other, other.context.clone()));
-    let (peers, net) = (Arc::new(OtherMember), Arc::new(ErasureNetwork(other)));
-    of(machine, StoreContext { peers, net, ..machine.context.clone() })
+    });
+    of(machine, StoreContext { peers: Arc::new(OtherNode), net: Arc::new(net), ..machine.context.clone() })
 }
 
 #[test]
