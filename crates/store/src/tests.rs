@@ -17,6 +17,7 @@ use call_network::{CallNetwork, OtherNode};
 
 mod call_network;
 mod disk;
+mod encrypted_erasures;
 mod encryption;
 mod erasures;
 mod index_memory;

@@ -62,6 +62,11 @@ fn no_line_is_on_the_disk_and_keys_rotate() {
     assert!(!has_needle(&dir), "stored");
     assert_eq!(node.count(NEEDLE), 60);
     assert_eq!(segments(&node), [(Some(OLD_ID.to_owned()), store_files(&node, "seg").len() as u64)]);
+    // It selects nothing.
+    node.post(&format!("/api/v1/erase?q={NEEDLE}%20and%20another"), &[], b"").expect(200);
+    assert!(!has_needle(&dir), "the expression of an erasure");
+    let erasures = |node: &TestServer| node.status()["encryption"]["keys"][0]["erasures"].as_u64();
+    assert_eq!(erasures(&node), Some(1));
     // Rotation while the node runs.
     write_keys(&keys, &[NEW, OLD]);
     wait_until("the new key is in use", || node.log().contains("changed encryption keys are in use"));
@@ -69,6 +74,7 @@ fn no_line_is_on_the_disk_and_keys_rotate() {
         segments(&node).len() == 1 && segments(&node)[0].0.as_deref() != Some(OLD_ID)
     });
     assert!(node.metric("bucksaw_store_rewrite_for_key_bytes") < 1.0);
+    assert_eq!(erasures(&node), Some(1));
     assert_eq!(node.count(NEEDLE), 60);
     send(&node);
     assert!(node.terminate().success());

@@ -5,13 +5,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use bucksaw_env::{Env, lock};
+use bucksaw_env::{Env, KeyId, LogLimits, lock, log_limited};
 use bucksaw_record::{Id, Millis};
+use bucksaw_segment::OpenError;
 use tracing::{error, info, warn};
 
 use super::definition::{ERASURES_MAX, Erasure, InvalidErasure};
 use super::erasure_set::{ErasureSet, OpenErasure};
-use super::file;
+use super::file::{self, StoredErasure};
 use super::progress::ErasureProgress;
 use super::sweep_state::SweepState;
 
@@ -20,16 +21,21 @@ use super::sweep_state::SweepState;
 pub struct ErasureBook {
     env: Env,
     dir: PathBuf,
-    /// Held with no other lock, and not over disk I/O.
+    /// Held while a file is written or removed, so that each has the last progress and the key that [`BookState`] states. Taken
+    /// before `state`.
+    writing: Mutex<()>,
+    /// Not held over disk I/O.
     state: Mutex<BookState>,
     pub(super) sweep: Mutex<SweepState>,
     damaged: Vec<String>,
+    log_limits: LogLimits,
 }
 
 #[derive(Debug, Default)]
 struct BookState {
     set: ErasureSet,
     progress: BTreeMap<Id, ErasureProgress>,
+    stored: BTreeMap<Id, StoredErasure>,
     last_number: u64,
     /// Erasures that were requested before are removed.
     removed_before: Millis,
@@ -56,8 +62,8 @@ impl ErasureBook {
     /// Reads the erasures in a directory, which is created with the first one. A damaged file is logged.
     ///
     /// # Errors
-    /// If the directory cannot be read, or a file is of a newer version.
-    pub(crate) fn open(env: &Env, dir: &Path) -> io::Result<Self> {
+    /// If the directory cannot be read, or a file is of a newer version or under an unknown key.
+    pub(crate) fn open(env: &Env, dir: &Path) -> Result<Self, OpenError> {
         let found = file::read_all(env, dir)?;
         for name in &found.damaged {
             error!(
@@ -66,15 +72,24 @@ impl ErasureBook {
             );
         }
         let mut state = BookState::default();
-        for file in found.files {
-            state.progress.insert(file.erasure.id, file.progress);
-            state.insert(file.erasure)?;
+        for (file, stored) in found.files {
+            let id = file.erasure.id;
+            state.insert(file.erasure).map_err(OpenError::io(dir))?;
+            state.progress.insert(id, file.progress);
+            state.stored.insert(id, stored);
         }
         if !state.set.is_empty() {
             info!(erasures = state.set.open.len(), "erasures are in effect");
         }
-        let (state, sweep) = (Mutex::new(state), Mutex::default());
-        Ok(Self { env: env.clone(), dir: dir.to_owned(), state, sweep, damaged: found.damaged })
+        Ok(Self {
+            env: env.clone(),
+            dir: dir.to_owned(),
+            writing: Mutex::default(),
+            state: Mutex::new(state),
+            sweep: Mutex::default(),
+            damaged: found.damaged,
+            log_limits: LogLimits::new(Arc::clone(&env.clock)),
+        })
     }
 
     /// The erasures in effect.
@@ -117,15 +132,18 @@ impl ErasureBook {
                 return Err(ErasureError::TooMany);
             }
         }
-        self.env.fs.create_dir_all(&self.dir)?;
-        file::write(&*self.env.fs, &self.dir, erasure, &ErasureProgress::default())?;
-        let mut state = lock(&self.state);
-        if is_known(&state) {
+        let writing = lock(&self.writing);
+        // Another thread may have added it.
+        if is_known(&lock(&self.state)) {
             return Ok(false);
         }
+        self.env.fs.create_dir_all(&self.dir)?;
+        let stored = file::write(&*self.env.fs, &self.dir, erasure, &ErasureProgress::default())?;
+        let mut state = lock(&self.state);
         state.insert(erasure.clone()).map_err(io::Error::other)?;
         state.progress.insert(erasure.id, ErasureProgress::default());
-        drop(state);
+        state.stored.insert(erasure.id, stored);
+        drop((state, writing));
         info!(erasure = %erasure.id, "an erasure is in effect");
         Ok(true)
     }
@@ -138,17 +156,47 @@ impl ErasureBook {
 
     /// Adds to the progress of an erasure. A failed write of its file is logged: the counts after a restart are then too low.
     pub(crate) fn add_progress(&self, id: Id, change: impl FnOnce(&mut ErasureProgress)) {
-        let changed = {
+        {
             let mut state = lock(&self.state);
             let Some(progress) = state.progress.get_mut(&id) else { return };
             change(progress);
-            let progress = progress.clone();
-            state.set.open.iter().find(|open| open.erasure.id == id).map(|open| (Arc::clone(&open.erasure), progress))
-        };
-        let Some((erasure, progress)) = changed else { return };
-        if let Err(error) = file::write(&*self.env.fs, &self.dir, &erasure, &progress) {
+        }
+        if let Err(error) = self.write_file(id) {
             warn!(erasure = %id, %error, "cannot write the progress of an erasure");
         }
+    }
+
+    /// Writes the file of an erasure with its progress, under the key of new files. Does nothing for one that was removed.
+    fn write_file(&self, id: Id) -> io::Result<()> {
+        let _writing = lock(&self.writing);
+        let Some((open, progress)) = self.get(id) else { return Ok(()) };
+        let stored = file::write(&*self.env.fs, &self.dir, &open.erasure, &progress)?;
+        lock(&self.state).stored.insert(id, stored);
+        Ok(())
+    }
+
+    /// Rewrites the files that are not under the key of new files, or of which one copy is damaged. Returns whether there were
+    /// some. One that cannot be written is tried again by the next call.
+    pub(crate) fn rewrite_files(&self) -> bool {
+        let writing_key = self.env.fs.keys().and_then(|keys| keys.writing_key());
+        let is_due =
+            |stored: &StoredErasure| !stored.is_current || (writing_key.is_some() && stored.key != writing_key);
+        let due: Vec<Id> = {
+            let state = lock(&self.state);
+            state.stored.iter().filter(|(_, stored)| is_due(stored)).map(|(id, _)| *id).collect()
+        };
+        for id in &due {
+            if let Err(error) = self.write_file(*id) {
+                log_limited!(self.log_limits, warn, erasure = %id, %error, "cannot rewrite the file of an erasure; retrying");
+                break;
+            }
+        }
+        !due.is_empty()
+    }
+
+    /// The key of each file, and its bytes with the backup.
+    pub(crate) fn key_usage(&self) -> Vec<(Option<KeyId>, u64)> {
+        lock(&self.state).stored.values().map(|stored| (stored.key, stored.bytes)).collect()
     }
 
     /// Adds the records that a merge left out. `rewritten`: how many stored segments it replaced.
@@ -176,8 +224,10 @@ impl ErasureBook {
             let kept = state.set.open.iter().filter(|open| !removed.contains(&open.erasure.id)).cloned();
             state.set.open = Arc::new(kept.collect());
             state.progress.retain(|id, _| !removed.contains(id));
+            state.stored.retain(|id, _| !removed.contains(id));
             removed
         };
+        let _writing = lock(&self.writing);
         for id in removed {
             file::remove(&self.env, &self.dir, id);
             info!(erasure = %id, "an erasure was removed: all records before it are past their retention");

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use bucksaw_env::{lock, log_limited, to_millis};
+use bucksaw_env::{lock, log_limited, set_gauge, to_millis};
 use bucksaw_ingest::{Queue, QueueSegment, SegmentView};
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::queue::HEADER_LEN;
@@ -39,6 +39,9 @@ impl SegmentStore {
             return Ok(0);
         }
         self.remove_old_erasures();
+        if self.erasures.rewrite_files() {
+            self.update_metrics();
+        }
         let erasures = self.erasures.set();
         self.sweep_queue(queue, &erasures);
         let swept = self.sweep_trash(&erasures)?;

@@ -13,19 +13,19 @@ fn erasure(machine: &StoreTestMachine, expr: &str) -> Erasure {
 }
 
 impl StoreTestMachine {
-    fn erase(&self, expr: &str) -> Erasure {
+    pub(super) fn erase(&self, expr: &str) -> Erasure {
         let erasure = erasure(self, expr);
         assert!(self.store.erasure_book().add(&erasure).unwrap());
         erasure
     }
 
     /// Sweeps after the grace period of committed queue segments.
-    fn sweep_all(&self) {
+    pub(super) fn sweep_all(&self) {
         self.advance(Duration::from_secs(60));
         while self.store.sweep_erasures(&self.queue, &|| false).unwrap() > 0 {}
     }
 
-    fn status_of(&self, erasure: &Erasure) -> ErasureStatus {
+    pub(super) fn status_of(&self, erasure: &Erasure) -> ErasureStatus {
         self.store.status_of_erasure(erasure.id, &self.queue).unwrap()
     }
 }
@@ -43,7 +43,7 @@ fn filled(fs: sim::Fs, config: Config) -> StoreTestMachine {
     machine
 }
 
-fn about<'m>(lines: &'m BTreeMap<Id, String>, who: &str) -> Vec<&'m str> {
+pub(super) fn about<'m>(lines: &'m BTreeMap<Id, String>, who: &str) -> Vec<&'m str> {
     lines.values().filter(|line| line.contains(who)).map(String::as_str).collect()
 }
 
@@ -101,7 +101,7 @@ fn an_erasure_survives_a_restart_and_a_damaged_copy_of_its_file() {
     assert_eq!(machine.store.erasure_book().damaged_files(), [format!("{}.json", erasure.id)]);
     drop(machine);
     fs.remove(&path.with_extension("backup")).unwrap();
-    bucksaw_env::replace(&fs, &path, &[b"{\"version\":2}"]).unwrap();
+    bucksaw_env::replace(&fs, &path, &[b"{\"version\":3}"]).unwrap();
     assert!(StoreTestMachine::try_start(fs, config()).is_none(), "a newer version could erase more or less");
 }
 
