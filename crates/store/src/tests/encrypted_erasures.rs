@@ -4,6 +4,7 @@ use bucksaw_env::{KeyId, backed_up_file};
 use bucksaw_segment::OpenError;
 
 use super::encryption::{compact, id, list, open, shows};
+use super::erasures::about;
 use super::*;
 use crate::erasure::Erasure;
 use crate::offline_repair::check_erasures;
@@ -133,4 +134,63 @@ fn a_damaged_backup_alone_is_reported() {
     assert!(matches!(&reports[..], [report] if report.outcome.is_err()), "{reports:?}");
     let (machine, _) = open(&fs, &[1]).unwrap();
     assert_eq!(machine.store.erasure_book().damaged_files(), [reports[0].name.clone()]);
+}
+
+/// Lines of alice and bob, enough for segments that stay.
+fn fill(machine: &mut StoreTestMachine, round: usize) {
+    for at in 0..8 {
+        let who = if at == 5 { "alice" } else { "bob" };
+        machine.put(Durability::Fast, &format!("round {round} line {at} of {who} {}", "x".repeat(120)), 0);
+    }
+    machine.gather_all();
+}
+
+#[test]
+fn encrypted_segments_are_rewritten_encrypted_and_without_the_records() {
+    let (mut machine, _) = open(&sim::Fs::new(), &[1]).unwrap();
+    (0..6).for_each(|round| fill(&mut machine, round));
+    let before: Vec<String> = machine.store.segments().iter().map(|segment| segment.file_name()).collect();
+    let erasure = machine.erase("alice");
+    machine.sweep_all();
+    let status = machine.status_of(&erasure);
+    assert!(status.is_done && status.damaged.is_empty(), "{status:?}");
+    assert_eq!((status.progress.records, status.progress.segments), (6, before.len() as u64), "{status:?}");
+    let after = machine.store_file_names();
+    assert!(before.iter().all(|name| !after.contains(name)), "{after:?}");
+    assert!(machine.store.segments().iter().all(|segment| segment.reader().key_id() == Some(id(1))));
+    assert!(!shows(&machine.fs, "alice") && !shows(&machine.fs, "bob"));
+    for keys in [&[1][..], &[2, 1]] {
+        let (again, _) = open(&machine.fs, keys).unwrap();
+        let lines = again.lines();
+        assert_eq!((about(&lines, "alice").len(), about(&lines, "bob").len()), (0, 6 * 7));
+        again.sweep_all();
+        assert!(again.status_of(&erasure).is_done, "a scan of each file finds none");
+    }
+}
+
+#[test]
+fn an_erasure_is_done_once_the_missing_key_of_a_segment_is_named() {
+    let (mut machine, _) = open(&sim::Fs::new(), &[1]).unwrap();
+    fill(&mut machine, 0);
+    let (mut machine, _) = open(&machine.fs, &[2, 1]).unwrap();
+    machine.sequence = 100;
+    machine.advance(Duration::from_secs(600));
+    fill(&mut machine, 1);
+    let (machine, ring) = open(&machine.fs, &[2]).unwrap();
+    let keyless = machine.store.encryption_status().keyless[0].name.clone();
+    let erasure = machine.erase("alice");
+    machine.sweep_all();
+    let status = machine.status_of(&erasure);
+    assert_eq!((status.is_done, status.segments_left, status.progress.records), (false, 0, 1), "{status:?}");
+    assert_eq!(status.damaged.iter().collect::<Vec<_>>(), [&keyless]);
+    assert!(machine.store_file_names().contains(&keyless));
+    ring.replace(list(&[2, 1]));
+    compact(&machine);
+    machine.sweep_all();
+    compact(&machine);
+    let status = machine.status_of(&erasure);
+    assert!(status.is_done && status.damaged.is_empty() && status.progress.records == 2, "{status:?}");
+    let lines = machine.lines();
+    assert_eq!((about(&lines, "alice").len(), about(&lines, "bob").len()), (0, 2 * 7));
+    assert!(!machine.store_file_names().contains(&keyless));
 }
