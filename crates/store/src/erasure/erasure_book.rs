@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bucksaw_env::{Env, KeyId, LogLimits, lock, log_limited};
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::OpenError;
+use prometheus_client::metrics::counter::Counter;
 use tracing::{error, info, warn};
 
 use super::definition::{ERASURES_MAX, Erasure, InvalidErasure};
@@ -29,6 +31,8 @@ pub struct ErasureBook {
     pub(super) sweep: Mutex<SweepState>,
     damaged: Vec<String>,
     log_limits: LogLimits,
+    /// Copies of records that were left out of new files.
+    erased_records: Counter,
 }
 
 #[derive(Debug, Default)]
@@ -63,7 +67,7 @@ impl ErasureBook {
     ///
     /// # Errors
     /// If the directory cannot be read, or a file is of a newer version or under an unknown key.
-    pub(crate) fn open(env: &Env, dir: &Path) -> Result<Self, OpenError> {
+    pub(crate) fn open(env: &Env, dir: &Path, erased_records: Counter) -> Result<Self, OpenError> {
         let found = file::read_all(env, dir)?;
         for name in &found.damaged {
             error!(
@@ -74,7 +78,7 @@ impl ErasureBook {
         let mut state = BookState::default();
         for (file, stored) in found.files {
             let id = file.erasure.id;
-            state.insert(file.erasure).map_err(OpenError::io(dir))?;
+            state.insert(file.erasure, env.clock.uptime()).map_err(OpenError::io(dir))?;
             state.progress.insert(id, file.progress);
             state.stored.insert(id, stored);
         }
@@ -89,6 +93,7 @@ impl ErasureBook {
             sweep: Mutex::default(),
             damaged: found.damaged,
             log_limits: LogLimits::new(Arc::clone(&env.clock)),
+            erased_records,
         })
     }
 
@@ -109,9 +114,16 @@ impl ErasureBook {
         id.time() < lock(&self.state).removed_before
     }
 
-    /// Names of files that could not be read when the node started.
-    pub fn damaged_files(&self) -> &[String] {
-        &self.damaged
+    /// Names of files that could not be read when the node started, without those of erasures that it knows by now.
+    pub fn damaged_files(&self) -> Vec<String> {
+        let state = lock(&self.state);
+        let is_known = |name: &String| state.progress.keys().any(|id| file::name(*id) == *name);
+        self.damaged.iter().filter(|name| !is_known(name)).cloned().collect()
+    }
+
+    /// When this process learned of each erasure, as its uptime.
+    pub(crate) fn in_effect_since(&self) -> Vec<(Id, Duration)> {
+        self.set().open.iter().map(|open| (open.erasure.id, open.since)).collect()
     }
 
     /// Makes an erasure durable and puts it into effect. Returns whether it is new; one that is known, or past all
@@ -140,7 +152,7 @@ impl ErasureBook {
         self.env.fs.create_dir_all(&self.dir)?;
         let stored = file::write(&*self.env.fs, &self.dir, erasure, &ErasureProgress::default())?;
         let mut state = lock(&self.state);
-        state.insert(erasure.clone()).map_err(io::Error::other)?;
+        state.insert(erasure.clone(), self.env.clock.uptime()).map_err(io::Error::other)?;
         state.progress.insert(erasure.id, ErasureProgress::default());
         state.stored.insert(erasure.id, stored);
         drop((state, writing));
@@ -202,6 +214,7 @@ impl ErasureBook {
     /// Adds the records that a merge left out. `rewritten`: how many stored segments it replaced.
     pub(crate) fn add_counts(&self, counts: BTreeMap<Id, (u64, u64)>, rewritten: u64) {
         for (id, (records, bytes)) in counts {
+            self.erased_records.inc_by(records);
             self.add_progress(id, |progress| {
                 progress.segments += rewritten;
                 progress.records += records;
@@ -236,7 +249,7 @@ impl ErasureBook {
 }
 
 impl BookState {
-    fn insert(&mut self, erasure: Erasure) -> io::Result<()> {
+    fn insert(&mut self, erasure: Erasure, since: Duration) -> io::Result<()> {
         let checked = erasure.check().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
         self.last_number += 1;
         let open = OpenErasure {
@@ -244,6 +257,7 @@ impl BookState {
             erasure: Arc::new(erasure),
             expr: Arc::new(checked.expr),
             scope: checked.scope,
+            since,
         };
         // Queries in progress keep their list.
         let mut all = self.set.open.to_vec();

@@ -68,6 +68,33 @@ fn segments_are_rewritten_and_then_scanned() {
 }
 
 #[test]
+fn metrics_say_what_is_left() {
+    let machine = filled(sim::Fs::new(), config());
+    let metrics = machine.store.metrics.clone();
+    let numbers = || (metrics.erasures.get(), metrics.erasures_incomplete.get(), metrics.erasure_files_left.get() > 0);
+    machine.erase("alice");
+    machine.erase("carol");
+    machine.advance(Duration::from_secs(100));
+    machine.store.sweep_erasures(&machine.queue, &|| false).unwrap();
+    assert_eq!((numbers(), metrics.erasures_incomplete_max_seconds.get()), ((2, 2, true), 100));
+    machine.sweep_all();
+    machine.advance(Duration::from_secs(5));
+    machine.sweep_all();
+    assert_eq!((numbers(), metrics.erasures_incomplete_max_seconds.get()), ((2, 0, false), 0));
+    assert_eq!((metrics.erased_records.get(), metrics.erasure_files_unsearchable.get()), (6, 0));
+    let segment = Arc::clone(&machine.store.segments()[0]);
+    let block = &segment.footer().blocks[0];
+    machine.fs.corrupt(segment.reader().path(), block.offset..block.offset + block.packed_bytes() + 1);
+    machine.erase("bob");
+    machine.advance(Duration::from_secs(5));
+    while matches!(machine.store.sweep_erasures(&machine.queue, &|| false), Ok(1..) | Err(_)) {}
+    machine.advance(Duration::from_secs(5));
+    machine.store.sweep_erasures(&machine.queue, &|| false).unwrap();
+    assert_eq!((numbers(), metrics.erasure_files_unsearchable.get()), ((3, 1, false), 1));
+    assert_eq!(metrics.damaged_erasures.get(), 0);
+}
+
+#[test]
 fn a_batch_of_erased_records_alone_becomes_no_segment() {
     let mut machine = StoreTestMachine::start(sim::Fs::new(), config());
     let erasure = machine.erase("alice");
@@ -98,7 +125,14 @@ fn an_erasure_survives_a_restart_and_a_damaged_copy_of_its_file() {
     drop(machine);
     fs.corrupt(path.with_extension("backup"), 60..61);
     let machine = StoreTestMachine::start(fs.clone(), config());
-    assert_eq!(machine.store.erasure_book().damaged_files(), [format!("{}.json", erasure.id)]);
+    let damaged = || {
+        machine.store.sweep_erasures(&machine.queue, &|| false).unwrap();
+        machine.advance(Duration::from_secs(5));
+        (machine.store.erasure_book().damaged_files(), machine.store.metrics.damaged_erasures.get())
+    };
+    assert_eq!(damaged(), (vec![format!("{}.json", erasure.id)], 1));
+    assert!(machine.store.erasure_book().add(&erasure).unwrap(), "another node sends it again");
+    assert_eq!(damaged(), (vec![], 0));
     drop(machine);
     fs.remove(&path.with_extension("backup")).unwrap();
     bucksaw_env::replace(&fs, &path, &[b"{\"version\":3}"]).unwrap();
