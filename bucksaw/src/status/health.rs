@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::fields::{NodeFields, length, number, plain_text, shown, text};
 use super::replication;
 use crate::one_line::one_line;
-use crate::print::{human_bytes, human_seconds};
+use crate::print::{human_bytes, human_seconds, plural};
 
 /// Age of the oldest pending records, in seconds, above which the stores do not keep up with a queue.
 /// `docs/operating.md` and `docs/alerts.yml` use the same limit.
@@ -238,10 +238,6 @@ fn kafka(node: &NodeFields) -> Option<String> {
         let lag = number(node, "kafka_lag");
         format!("is {} behind Kafka: {lag} messages are not stored, most of topic {topic}", human_seconds(behind))
     })
-}
-
-fn plural(count: usize, one: &str) -> String {
-    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]
