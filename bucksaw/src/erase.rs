@@ -171,7 +171,7 @@ fn preview(found: &Value) -> String {
 }
 
 fn report(found: &Value, outcome: &Outcome) -> String {
-    let Outcome { erasure, remaining, is_partial, is_complete } = outcome;
+    let Outcome { erasure, remaining, is_partial, is_complete, .. } = outcome;
     let mut table = TextTable::new(vec!["node", "state", "segments", "records", "bytes", "left"]);
     let (mut failures, nodes) = (String::new(), erasure["nodes"].as_array().cloned().unwrap_or_default());
     for node in nodes {
