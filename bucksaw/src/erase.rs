@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::failure::UsageError;
 use crate::interrupt;
 use crate::node_client::{self, NodeClient};
-use crate::print::{Out, human_bytes};
+use crate::print::{Out, human_bytes, plural};
 use crate::progress::Progress;
 use crate::text_table::TextTable;
 use crate::values::checked_time;
@@ -59,10 +59,14 @@ pub(crate) struct EraseArgs {
 
 /// What the nodes have done.
 struct Outcome {
+    /// The answer to the request.
+    requested: Value,
     /// As the last answer of the node has it.
     erasure: Value,
     /// Matching records that a search finds.
     remaining: u64,
+    /// Whether the search may have missed some.
+    is_partial: bool,
     is_complete: bool,
 }
 
@@ -84,9 +88,8 @@ async fn erase(args: &EraseArgs) -> anyhow::Result<Exit> {
     }
     let client = client.renewed();
     let requested = call(&client, args, false).await?;
-    let id = requested["id"].as_str().unwrap_or_default().to_owned();
-    let outcome = wait_until_done(args, &client, &id).await?;
-    let Outcome { erasure, remaining, is_complete } = &outcome;
+    let outcome = wait_until_done(args, &client, requested).await?;
+    let Outcome { requested, erasure, remaining, is_complete, .. } = &outcome;
     let document = json!({ "count": found["count"], "erasure": erasure, "notes": requested["notes"],
         "remaining": remaining, "complete": is_complete, "erased": true });
     print(args, &document, &report(&found, &outcome))?;
@@ -102,7 +105,8 @@ async fn call(client: &NodeClient, args: &EraseArgs, is_dry_run: bool) -> anyhow
 }
 
 /// Waits until all nodes have rewritten their files, or the time is over. Then searches.
-async fn wait_until_done(args: &EraseArgs, client: &NodeClient, id: &str) -> anyhow::Result<Outcome> {
+async fn wait_until_done(args: &EraseArgs, client: &NodeClient, requested: Value) -> anyhow::Result<Outcome> {
+    let id = requested["id"].as_str().unwrap_or_default();
     let path = node_client::path("/api/v1/erasures", &[("id", id)]);
     let (deadline, mut progress) = (Instant::now() + args.wait, Progress::new("erasing"));
     let erasure = progress.during(async {
@@ -121,9 +125,9 @@ async fn wait_until_done(args: &EraseArgs, client: &NodeClient, id: &str) -> any
     let erasure = erasure.await?;
     let found = call(&client.renewed(), args, true).await?;
     let remaining = found["count"].as_u64().unwrap_or(u64::MAX);
-    let is_partial = found["stats"]["partial"].as_bool().unwrap_or_default();
+    let is_partial = is_partial(&found);
     let is_complete = erasure["done"] == true && remaining == 0 && !is_partial;
-    Ok(Outcome { erasure, remaining, is_complete })
+    Ok(Outcome { requested, erasure, remaining, is_partial, is_complete })
 }
 
 fn print(args: &EraseArgs, document: &Value, text: &str) -> anyhow::Result<()> {
@@ -135,19 +139,42 @@ fn print(args: &EraseArgs, document: &Value, text: &str) -> anyhow::Result<()> {
     out.flush()
 }
 
-fn preview(found: &Value) -> String {
-    let (count, to) = (&found["count"], found["to"].as_str().unwrap_or_default());
+/// The matching records, with their time range.
+fn matching(found: &Value) -> String {
+    let to = found["to"].as_str().unwrap_or_default();
     let from = found["from"].as_str().map(|from| format!(" from {from}")).unwrap_or_default();
-    format!("{count} records{from} before {to} match\nnothing was erased: add --yes to erase them\n")
+    format!("{}{from} before {to}", plural(number(&found["count"]), "record"))
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_default()
+}
+
+/// A line for each copy of the records that the erasure does not reach.
+fn notes(document: &Value) -> String {
+    let notes = document["notes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    notes.map(|note| format!("note: {note}\n")).collect()
+}
+
+fn is_partial(found: &Value) -> bool {
+    found["stats"]["partial"].as_bool().unwrap_or_default()
+}
+
+fn preview(found: &Value) -> String {
+    let verb = if number(&found["count"]) == 1 { "matches" } else { "match" };
+    let partial = match is_partial(found) {
+        true => "the count is partial: nodes or files are missing from it, which 'bucksaw status' names\n",
+        false => "",
+    };
+    let (matching, notes) = (matching(found), notes(found));
+    format!("{matching} {verb}\n{partial}{notes}nothing was erased: add --yes to erase what matches\n")
 }
 
 fn report(found: &Value, outcome: &Outcome) -> String {
-    let Outcome { erasure, remaining, is_complete } = outcome;
+    let Outcome { erasure, remaining, is_partial, is_complete, .. } = outcome;
     let mut table = TextTable::new(vec!["node", "state", "segments", "records", "bytes", "left"]);
-    let number = |value: &Value| value.as_u64().unwrap_or_default();
     let (mut failures, nodes) = (String::new(), erasure["nodes"].as_array().cloned().unwrap_or_default());
     for node in nodes {
-        let left = number(&node["segments_left"]) + number(&node["queue_segments_left"]);
         let name = node["node"].as_str().unwrap_or_default().to_owned();
         for damaged in node["damaged"].as_array().into_iter().flatten() {
             let file = damaged.as_str().unwrap_or_default();
@@ -156,44 +183,95 @@ fn report(found: &Value, outcome: &Outcome) -> String {
             ));
         }
         if let Some(failure) = node["failure"].as_str() {
-            failures.push_str(&format!("node {name}: {failure}; it erases the records when it returns\n"));
+            let returns = if node["state"] == "not reached" { "; it erases the records when it returns" } else { "" };
+            failures.push_str(&format!("node {name}: {failure}{returns}\n"));
         }
+        // A node that did not report has no numbers.
+        let has_reported = node["segments_left"].is_u64();
+        let cell = |text: String| has_reported.then_some(text);
+        let left = number(&node["segments_left"]) + number(&node["queue_segments_left"]);
         table.push(vec![
             Some(name),
             Some(node["state"].as_str().unwrap_or_default().to_owned()),
-            Some(number(&node["segments"]).to_string()),
-            Some(number(&node["records"]).to_string()),
-            Some(human_bytes(number(&node["bytes"]))),
-            Some(left.to_string()),
+            cell(number(&node["segments"]).to_string()),
+            cell(number(&node["records"]).to_string()),
+            cell(human_bytes(number(&node["bytes"]))),
+            cell(left.to_string()),
         ]);
     }
     let id = erasure["id"].as_str().unwrap_or_default();
+    let search = if *is_partial { "a search, which is partial, finds" } else { "a search finds" };
+    let remaining = if *remaining == 0 { "none".to_owned() } else { plural(*remaining, "record") };
     let end = match is_complete {
-        true => "no node has a matching record; a search finds none".to_owned(),
-        false => format!("the erasure is in effect but not complete; a search finds {remaining} records"),
+        true => format!("no node has a matching record; {search} {remaining}"),
+        false => format!(
+            "the erasure is in effect but not complete; {search} {remaining}\n\
+             the work goes on: /api/v1/erasures?id={id} has its state"
+        ),
     };
-    format!("erasure {id}: {} records matched\n{table}{failures}{end}\n", found["count"])
+    format!("erasure {id} of {}\n{table}{failures}{}{end}\n", matching(found), notes(&outcome.requested))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn outcome(erasure: Value, notes: Value, is_complete: bool) -> Outcome {
+        Outcome { requested: json!({"notes": notes}), erasure, remaining: 0, is_partial: false, is_complete }
+    }
+
     #[test]
     fn the_report_names_what_is_not_complete() {
         let erasure = json!({"id": "7", "done": false, "nodes": [
-            {"node": "a", "state": "done", "segments": 2, "records": 5, "bytes": 2048, "damaged": []},
-            {"node": "b", "state": "damaged files", "damaged": ["x.damaged"]},
-            {"node": "c", "state": "not reached", "failure": "the node is down"}]});
-        let outcome = Outcome { erasure, remaining: 0, is_complete: false };
-        let text = report(&json!({"count": 5}), &outcome);
-        assert!(text.contains("x.damaged cannot be searched") && text.contains("node c: the node is down"), "{text}");
-        assert!(text.ends_with("the erasure is in effect but not complete; a search finds 0 records\n"), "{text}");
+            {"node": "a", "state": "done", "segments": 2, "records": 5, "bytes": 2048, "damaged": [],
+                "segments_left": 0, "queue_segments_left": 0},
+            {"node": "b", "state": "damaged files", "damaged": ["x.damaged"], "segments": 0, "records": 0, "bytes": 0,
+                "segments_left": 1, "queue_segments_left": 2},
+            {"node": "c", "state": "not reached", "failure": "the node is down"},
+            {"node": "d", "state": "unknown", "failure": "the node does not have the erasure yet"}]});
+        let found = json!({"count": 1, "from": "2025", "to": "2026"});
+        let mut outcome = outcome(erasure, json!([]), false);
+        let want = "\
+erasure 7 of 1 record from 2025 before 2026
+NODE  STATE          SEGMENTS  RECORDS  BYTES   LEFT
+a     done           2         5        2.0 KB  0
+b     damaged files  0         0        0 B     3
+c     not reached    -         -        -       -
+d     unknown        -         -        -       -
+node b: x.damaged cannot be searched and may have matching records; see docs/erase.md
+node c: the node is down; it erases the records when it returns
+node d: the node does not have the erasure yet
+the erasure is in effect but not complete; a search finds none
+the work goes on: /api/v1/erasures?id=7 has its state
+";
+        assert_eq!(report(&found, &outcome), want);
+        (outcome.remaining, outcome.is_partial) = (2, true);
+        let text = report(&found, &outcome);
+        assert!(text.contains("not complete; a search, which is partial, finds 2 records\n"), "{text}");
+    }
+
+    #[test]
+    fn copies_out_of_reach_are_noted() {
+        let notes = json!(["rows stay in ClickHouse"]);
+        let erasure = json!({"id": "7", "done": true, "nodes": []});
+        let text = report(&json!({"count": 2, "to": "2026"}), &outcome(erasure, notes.clone(), true));
+        let end = "note: rows stay in ClickHouse\nno node has a matching record; a search finds none\n";
+        assert!(text.starts_with("erasure 7 of 2 records before 2026\n") && text.ends_with(end), "{text}");
+        let text = preview(&json!({"count": 2, "to": "2026", "notes": notes}));
+        assert!(text.contains(" match\nnote: rows stay in ClickHouse\nnothing was erased"), "{text}");
     }
 
     #[test]
     fn a_preview_says_that_nothing_was_erased() {
-        let text = preview(&json!({"count": 3, "to": "2026-01-01T00:00:00Z"}));
-        assert_eq!(text, "3 records before 2026-01-01T00:00:00Z match\nnothing was erased: add --yes to erase them\n");
+        let check = |found: Value, want: &str| assert_eq!(preview(&found), want, "{found}");
+        let end = "nothing was erased: add --yes to erase what matches\n";
+        check(json!({"count": 3, "to": "2026"}), &format!("3 records before 2026 match\n{end}"));
+        check(
+            json!({"count": 1, "from": "2025", "to": "2026"}),
+            &format!("1 record from 2025 before 2026 matches\n{end}"),
+        );
+        let partial = json!({"count": 0, "to": "2026", "stats": {"partial": true}});
+        let line = "the count is partial: nodes or files are missing from it, which 'bucksaw status' names\n";
+        check(partial, &format!("0 records before 2026 match\n{line}{end}"));
     }
 }

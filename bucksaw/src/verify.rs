@@ -11,6 +11,7 @@ use bucksaw_env::{Env, FileLock, Fs};
 use bucksaw_ingest::KeyFileReport;
 use bucksaw_segment::health::{CheckedFile, QuarantineKind, RepairOutcome};
 use bucksaw_segment::{Health, ReadError, RecordLoss};
+use bucksaw_store::offline_repair::{ErasureFileReport, check_erasures};
 use clap::Args;
 
 use crate::encryption::EncryptionArgs;
@@ -19,6 +20,9 @@ use crate::failure::UsageError;
 use crate::print::PipeClosed;
 use crate::progress::Progress;
 use crate::small_files;
+
+/// The directory of erasures in a data directory.
+const ERASURES: &str = "store/erasures";
 
 /// Check every file of a data directory
 ///
@@ -71,6 +75,7 @@ pub(crate) fn run(args: VerifyArgs) -> anyhow::Result<Exit> {
         let damage = file.check(&*run.env.fs, dir);
         run.small_file(file.name, damage, |fs| fs.remove(&dir.join(file.name)).map(|()| true))?;
     }
+    run.erasures(dir)?;
     for part in ["queue", "store", "store/trash"] {
         let mut names = match run.env.fs.list(&dir.join(part)) {
             Ok(names) => names,
@@ -137,7 +142,7 @@ struct Verification {
     records: u64,
     /// Files that are damaged, after their repair.
     damaged: u64,
-    /// Segments that were not checked, because they are encrypted with other keys.
+    /// Files that were not checked, because they are encrypted with other keys.
     keyless: u64,
     repaired: u64,
     loss: RecordLoss,
@@ -171,6 +176,34 @@ impl Verification {
             Err(error) => print_line(&format!("{name}: not repaired: {error}"))?,
         }
         self.damaged += 1;
+        Ok(())
+    }
+
+    /// Reports damaged files of erasures, and restores a damaged copy from the other.
+    fn erasures(&mut self, dir: &Path) -> anyhow::Result<()> {
+        let reports = check_erasures(&*self.env.fs, &dir.join(ERASURES));
+        let reports = reports.with_context(|| format!("cannot list {}", dir.join(ERASURES).display()))?;
+        for ErasureFileReport { name, outcome } in reports {
+            let name = format!("{ERASURES}/{name}");
+            match outcome {
+                Ok(damage) => {
+                    let damage = damage.map(|damage| format!("{name} {damage} (the erasure is in effect)"));
+                    self.small_file(&name, damage, |fs| small_files::restore(fs, dir, &name))?;
+                }
+                Err(error @ ReadError::MissingKey { .. }) => {
+                    self.keyless += 1;
+                    self.progress.clear();
+                    print_line(&format!("{name}: {error}: a node does not start without it"))?;
+                }
+                Err(error) => {
+                    let damage = format!(
+                        "{name}: {error}{}: answers may have what it erases until another node sends it again",
+                        cause(&error)
+                    );
+                    self.small_file(&name, Some(damage), |_| Ok(false))?;
+                }
+            }
+        }
         Ok(())
     }
 

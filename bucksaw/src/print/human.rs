@@ -1,5 +1,7 @@
 //! Numbers in readable units.
 
+use std::fmt::Display;
+
 /// Bytes with a unit: `512 B`, `1.5 MB`; units are powers of 1024.
 pub(crate) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KB", "MB", "GB", "TB", "PB", "EB"];
@@ -33,6 +35,12 @@ pub(crate) fn seconds(seconds: f64) -> String {
             }
         }
     }
+}
+
+/// A number of things, such as `1 record` and `2 records`.
+pub(crate) fn plural<N: Display + PartialEq + From<u8>>(count: N, one: &str) -> String {
+    let end = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {one}{end}")
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ mod sanitise;
 mod template;
 
 pub(crate) use colour::Colour;
-pub(crate) use human::{bytes as human_bytes, seconds as human_seconds};
+pub(crate) use human::{bytes as human_bytes, plural, seconds as human_seconds};
 pub(crate) use out::{Out, PipeClosed};
 pub(crate) use record::{RecordPrefix, RecordPrinter, RecordStyle};
 pub(crate) use sanitise::sanitise;

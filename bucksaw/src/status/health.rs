@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::fields::{NodeFields, length, number, plain_text, shown, text};
 use super::replication;
 use crate::one_line::one_line;
-use crate::print::{human_bytes, human_seconds};
+use crate::print::{human_bytes, human_seconds, plural};
 
 /// Age of the oldest pending records, in seconds, above which the stores do not keep up with a queue.
 /// `docs/operating.md` and `docs/alerts.yml` use the same limit.
@@ -193,18 +193,21 @@ fn problems(node: &NodeFields) -> Vec<String> {
     problems
 }
 
-/// Segments that cannot be read for want of a key, or not after a restart.
+/// Files that cannot be read for want of a key, or not after a restart.
 fn encryption(node: &NodeFields) -> Vec<String> {
     let mut problems = Vec::new();
-    let count = |count: u64| plural(usize::try_from(count).unwrap_or(usize::MAX), "segment");
     let keyless = length(node, "encryption_segments_without_key");
     let keys = node.get("encryption_keys").and_then(Value::as_array);
     for usage in keys.into_iter().flatten() {
-        let (key, segments) = (usage["key"].as_str().map(one_line), usage["segments"].as_u64().unwrap_or_default());
-        if let (Some(key), false, 1..) = (key, usage["named"].as_bool().unwrap_or(true), segments) {
+        let files = [("segments", "segment"), ("erasures", "erasure")].map(|(field, one)| {
+            let number = usage[field].as_u64().and_then(|number| usize::try_from(number).ok()).unwrap_or_default();
+            (number > 0).then(|| plural(number, one))
+        });
+        let files = files.into_iter().flatten().collect::<Vec<String>>().join(" and ");
+        let key = usage["key"].as_str().map(one_line);
+        if let (Some(key), false, false) = (key, usage["named"].as_bool().unwrap_or(true), files.is_empty()) {
             problems.push(format!(
-                "has {} encrypted with key {key}, which is not among its keys: add it to them again{}",
-                count(segments),
+                "has {files} encrypted with key {key}, which is not among its keys: add it to them again{}",
                 if keyless == 0 { ", or they cannot be read after a restart" } else { "" },
             ));
         }
@@ -212,7 +215,7 @@ fn encryption(node: &NodeFields) -> Vec<String> {
     if keyless > 0 {
         problems.push(format!(
             "cannot read {} for want of a key: answers over their time are partial",
-            count(keyless as u64)
+            plural(keyless, "segment")
         ));
     }
     problems
@@ -235,10 +238,6 @@ fn kafka(node: &NodeFields) -> Option<String> {
         let lag = number(node, "kafka_lag");
         format!("is {} behind Kafka: {lag} messages are not stored, most of topic {topic}", human_seconds(behind))
     })
-}
-
-fn plural(count: usize, one: &str) -> String {
-    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]
@@ -303,7 +302,7 @@ mod tests {
                         "failed_reloads": [{"file": "auth file", "path": "/a.toml", "failure": "line 2: no"}]},
                     {"id": "n", "state": "ready", "encryption_segments_without_key": ["store/x.seg"], "encryption_keys": [
                         {"key": "b585208aaaf4bee7", "segments": 9, "bytes": 9, "writing": true, "named": true},
-                        {"key": "51df6e00a2f0b6e7", "segments": 1, "bytes": 9, "writing": false, "named": false},
+                        {"key": "51df6e00a2f0b6e7", "segments": 1, "erasures": 2, "bytes": 9, "writing": false, "named": false},
                         {"key": null, "segments": 3, "bytes": 9, "writing": false, "named": true}]},
                 ],
                 "protocol": "1.0",
@@ -340,7 +339,7 @@ mod tests {
                 "- k is 2m behind Kafka: 70 messages are not stored, most of topic orders",
                 "- m has 2.0 KB on disk for ClickHouse, the oldest for 2m: it is slow",
                 "- o cannot use the changed auth file /a.toml, and keeps its previous content: line 2: no",
-                "- n has 1 segment encrypted with key 51df6e00a2f0b6e7, which is not among its keys: add it to them again",
+                "- n has 1 segment and 2 erasures encrypted with key 51df6e00a2f0b6e7, which is not among its keys: add it to them again",
                 "- n cannot read 1 segment for want of a key: answers over their time are partial",
                 "- incompatible peer at h:3: protocol version 2, this node 1.0",
                 "- incompatible peer at an unknown address: protocol version 0, this node 1.0",

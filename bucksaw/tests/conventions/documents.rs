@@ -58,6 +58,25 @@ fn the_way_of_a_record_has_fewer_than_fifteen_types() {
     assert!((8..15).contains(&steps), "{steps} steps");
 }
 
+#[test]
+fn every_fuzz_target_is_declared_and_documented() {
+    let read = |path: &str| std::fs::read_to_string(repository().join(path)).unwrap();
+    let (manifest, text) = (read("fuzz/Cargo.toml"), read("docs/testing.md"));
+    let (_, table) = text.split_once("\n## Fuzz targets\n").unwrap();
+    let (table, _) = table.split_once("\n## ").unwrap();
+    let names = table.lines().filter_map(|line| line.split('|').nth(1)).flat_map(code_spans);
+    let mut documented: Vec<&str> = names.collect();
+    let targets = files(&repository().join("fuzz/fuzz_targets"), &["rs"]);
+    let stems = targets.iter().map(|path| path.file_stem().unwrap().to_str().unwrap());
+    let mut found: Vec<&str> = stems.collect();
+    documented.sort_unstable();
+    found.sort_unstable();
+    assert_eq!(documented, found, "docs/testing.md, and fuzz/fuzz_targets");
+    for name in found {
+        assert!(manifest.contains(&format!("name = \"{name}\"")), "fuzz/Cargo.toml does not declare {name}");
+    }
+}
+
 /// The anchor of a heading, as GitHub makes it.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));

@@ -74,7 +74,7 @@ pub(crate) async fn erasures(
         return Err(ApiError::new(StatusCode::NOT_FOUND, format!("there is no erasure {id}")));
     }
     let erasures: Vec<Value> = known.into_iter().map(|reported| state_object(&reported.erasure, &reports)).collect();
-    let damaged = spread.book().map(|book| book.damaged_files().to_vec()).unwrap_or_default();
+    let damaged = spread.book().map(|book| book.damaged_files()).unwrap_or_default();
     Ok(Json(json!({ "erasures": erasures, "damaged_files": damaged })))
 }
 

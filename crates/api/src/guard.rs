@@ -49,7 +49,8 @@ impl Guard {
         Self { names, tls: config.tls.clone(), metrics }
     }
 
-    fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), RefusalReason> {
+    /// Whether a request is accepted.
+    pub(crate) fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), RefusalReason> {
         let host = self.host(uri, headers)?;
         match cross_origin_reason(host, headers) {
             Some(_) if opens_page(method, uri, headers) => Ok(()),

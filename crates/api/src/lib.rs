@@ -19,6 +19,7 @@ mod erasures;
 mod error;
 #[cfg(test)]
 mod fixtures;
+mod fuzz;
 mod groups;
 mod grpc;
 mod grpc_calls;
@@ -46,5 +47,7 @@ mod tail;
 pub use access::RouteAccess;
 pub use app::{App, NodeInfo, StatusPart};
 pub use config::Config;
+#[doc(hidden)]
+pub use fuzz::headers as fuzz_headers;
 pub use metrics::Metrics;
 pub use server::{grpc_methods, otlp_routes, routes, serve, serve_grpc, serve_otlp_grpc, serve_otlp_http};

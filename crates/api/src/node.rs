@@ -187,6 +187,7 @@ fn encryption(status: &bucksaw_store::EncryptionStatus) -> Value {
         json!({
             "key": usage.key.map(|key| key.to_string()),
             "segments": usage.segments,
+            "erasures": usage.erasures,
             "bytes": usage.bytes,
             "writing": usage.is_writing,
             "named": usage.is_named,

@@ -25,9 +25,6 @@ use crate::{
 /// How often the file is looked at.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Most groups of one user that are considered.
-const GROUPS_MAX: usize = 256;
-
 /// Recognises clients. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Authenticator {
@@ -127,10 +124,8 @@ impl Authenticator {
     pub fn proxied_user<'a>(&self, peer: IpAddr, header: impl Fn(&str) -> Option<&'a str>) -> Option<ExternalUser> {
         let (_, rules) = self.state.current();
         let proxy = rules.proxy.as_ref().filter(|proxy| proxy.from.contains(&peer.to_canonical()))?;
-        let name = header(&proxy.user_header).map(str::trim).filter(|name| !name.is_empty() && name.len() <= 256)?;
-        let groups = proxy.groups_header.as_deref().and_then(header).unwrap_or_default();
-        let groups = groups.split(',').map(str::trim).filter(|group| !group.is_empty()).take(GROUPS_MAX);
-        Some(ExternalUser::new(name, groups.map(str::to_owned).collect(), None))
+        let groups = proxy.groups_header.as_deref().and_then(&header).unwrap_or_default();
+        ExternalUser::of_headers(header(&proxy.user_header)?, groups)
     }
 
     /// The identity provider of the page and the API, if the file has one.

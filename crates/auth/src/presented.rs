@@ -4,6 +4,12 @@ use bucksaw_record::Millis;
 
 use crate::SecretText;
 
+/// Longest name of a user of a proxy, in bytes.
+const NAME_BYTES_MAX: usize = 256;
+
+/// Most groups of one user that are considered.
+const GROUPS_MAX: usize = 256;
+
 /// The credentials of a connection or request. The first of the fields that is present decides.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Presented<'a> {
@@ -40,6 +46,13 @@ impl ExternalUser {
     /// A user of this name and these groups, until `expires`.
     pub fn new(name: impl Into<String>, groups: Vec<String>, expires: Option<Millis>) -> Self {
         Self { name: name.into(), groups, expires }
+    }
+
+    /// The user that a proxy names in headers: a name, and groups with commas between them. `None` without a name.
+    pub fn of_headers(name: &str, groups: &str) -> Option<Self> {
+        let name = Some(name.trim()).filter(|name| !name.is_empty() && name.len() <= NAME_BYTES_MAX)?;
+        let groups = groups.split(',').map(str::trim).filter(|group| !group.is_empty()).take(GROUPS_MAX);
+        Some(Self::new(name, groups.map(str::to_owned).collect(), None))
     }
 
     /// The name of the user.

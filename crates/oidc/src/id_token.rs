@@ -90,20 +90,7 @@ impl<'a> UnverifiedToken<'a> {
         nonce: Option<&str>,
         now: Millis,
     ) -> Result<ExternalUser, TokenFault> {
-        let claims = self.signed_claims(keys)?;
-        check_issuer_and_audience(&claims, settings)?;
-        let expires = check_times(&claims, now)?;
-        if let Some(nonce) = nonce {
-            let stated = text(&claims, "nonce").unwrap_or_default();
-            if !bool::from(stated.as_bytes().ct_eq(nonce.as_bytes())) {
-                return Err(TokenFault::Nonce);
-            }
-        }
-        let name = text(&claims, &settings.name_claim).or_else(|| text(&claims, "sub")).ok_or(TokenFault::NoUser)?;
-        if name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
-            return Err(TokenFault::NoUser);
-        }
-        Ok(ExternalUser::new(name, groups(&claims, &settings.groups_claim), Some(expires)))
+        user_of_claims(&self.signed_claims(keys)?, settings, nonce, now)
     }
 
     fn signed_claims(&self, keys: &KeySet) -> Result<Map<String, Value>, TokenFault> {
@@ -121,6 +108,28 @@ impl<'a> UnverifiedToken<'a> {
             .filter_map(|key| jsonwebtoken::decode::<Map<String, Value>>(self.text, key, &validation).ok());
         claims.next().map(|token| token.claims).ok_or(TokenFault::Signature)
     }
+}
+
+/// The user that the claims of a signed token name.
+pub(crate) fn user_of_claims(
+    claims: &Map<String, Value>,
+    settings: &OidcSettings,
+    nonce: Option<&str>,
+    now: Millis,
+) -> Result<ExternalUser, TokenFault> {
+    check_issuer_and_audience(claims, settings)?;
+    let expires = check_times(claims, now)?;
+    if let Some(nonce) = nonce {
+        let stated = text(claims, "nonce").unwrap_or_default();
+        if !bool::from(stated.as_bytes().ct_eq(nonce.as_bytes())) {
+            return Err(TokenFault::Nonce);
+        }
+    }
+    let name = text(claims, &settings.name_claim).or_else(|| text(claims, "sub")).ok_or(TokenFault::NoUser)?;
+    if name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+        return Err(TokenFault::NoUser);
+    }
+    Ok(ExternalUser::new(name, groups(claims, &settings.groups_claim), Some(expires)))
 }
 
 fn check_issuer_and_audience(claims: &Map<String, Value>, settings: &OidcSettings) -> Result<(), TokenFault> {

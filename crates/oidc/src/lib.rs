@@ -17,6 +17,7 @@
 #![allow(clippy::disallowed_methods, reason = "calls a real provider over real sockets, in real time")]
 
 mod fetch;
+mod fuzz;
 mod id_token;
 mod key_set;
 mod login;
@@ -38,10 +39,5 @@ pub fn is_id_token(token: &str) -> bool {
 /// Reads `data` as everything that a provider or a client sends, for fuzzing.
 #[doc(hidden)]
 pub fn fuzz_input(data: &[u8]) {
-    let _ = metadata::ProviderMetadata::parse(data, "https://id.example");
-    let _ = key_set::KeySet::parse(data);
-    if let Ok(text) = str::from_utf8(data) {
-        let _ = id_token::UnverifiedToken::parse(text);
-        let _ = PendingLogin::parse(text);
-    }
+    fuzz::input(data);
 }

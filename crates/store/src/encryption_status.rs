@@ -1,4 +1,4 @@
-//! The encryption of a store, as its status: which key each segment is under, and segments without their keys.
+//! The encryption of a store, as its status: which key each file is under, and segments without their keys.
 
 use bucksaw_env::KeyId;
 use bucksaw_record::Millis;
@@ -21,13 +21,15 @@ pub struct KeylessSegment {
 /// What is encrypted with one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyUsage {
-    /// The key; `None` for segments that are not encrypted.
+    /// The key; `None` for what is not encrypted.
     pub key: Option<KeyId>,
     /// Segments, keyless ones included.
     pub segments: u64,
+    /// Files of erasures.
+    pub erasures: u64,
     /// Bytes of their files.
     pub bytes: u64,
-    /// Whether new segments are written with it.
+    /// Whether new files are written with it.
     pub is_writing: bool,
     /// Whether the operator names it. One that is not named is unknown after a restart.
     pub is_named: bool,

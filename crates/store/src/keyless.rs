@@ -4,7 +4,7 @@
 //! Once the operator names its key, it is opened without a restart.
 //!
 //! A segment under another key than the one that writes is rewritten, like one that is compressed quickly; so is a plain one if
-//! there is a key. No client waits for this, so it is no part of the backlog, and comes after all other merges.
+//! there is a key. So is the file of an erasure. No client waits for this, so it is no part of the backlog, and comes after all other merges.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,6 +19,14 @@ use tracing::{error, info};
 use crate::encryption_status::{EncryptionStatus, KeyUsage, KeylessSegment};
 use crate::segment_store::SegmentStore;
 use crate::stored_segment::StoredSegment;
+
+/// The files under one key.
+#[derive(Clone, Copy, Default)]
+struct KeySums {
+    segments: u64,
+    erasures: u64,
+    bytes: u64,
+}
 
 impl SegmentStore {
     fn keys(&self) -> Option<Arc<dyn FileKeys>> {
@@ -85,12 +93,16 @@ impl SegmentStore {
     pub(crate) fn encryption_status(&self) -> EncryptionStatus {
         let (keys, keyless) = (self.keys(), self.keyless_segments());
         let writing = keys.as_ref().and_then(|keys| keys.writing_key());
-        let mut sums: BTreeMap<Option<KeyId>, (u64, u64)> = BTreeMap::new();
+        let mut sums: BTreeMap<Option<KeyId>, KeySums> = BTreeMap::new();
         let segments = self.segments();
         let readable = segments.iter().map(|segment| (segment.reader().key_id(), segment.file_bytes()));
         for (key, bytes) in readable.chain(keyless.iter().map(|segment| (Some(segment.key), segment.bytes))) {
-            let (segments, sum) = sums.entry(key).or_default();
-            (*segments, *sum) = (*segments + 1, *sum + bytes);
+            let sum = sums.entry(key).or_default();
+            (sum.segments, sum.bytes) = (sum.segments + 1, sum.bytes + bytes);
+        }
+        for (key, bytes) in self.erasures.key_usage() {
+            let sum = sums.entry(key).or_default();
+            (sum.erasures, sum.bytes) = (sum.erasures + 1, sum.bytes + bytes);
         }
         if writing.is_some() {
             sums.entry(writing).or_default();
@@ -100,9 +112,10 @@ impl SegmentStore {
         let is_named = |key: Option<KeyId>| key.is_none_or(|key| keys.as_ref().is_some_and(|keys| keys.is_named(key)));
         let mut usage: Vec<KeyUsage> = sums
             .into_iter()
-            .map(|(key, (segments, bytes))| KeyUsage {
+            .map(|(key, KeySums { segments, erasures, bytes })| KeyUsage {
                 key,
                 segments,
+                erasures,
                 bytes,
                 is_writing: key == writing,
                 is_named: is_named(key),

@@ -25,8 +25,15 @@ metrics! {
         pub(crate) damaged_re_replicated: Gauge = "Damaged files, and segments with damaged blocks, whose records are all re-replicated on other stores";
         pub(crate) rebuilt: Gauge = "Segments with damage that was rebuilt, so that no record is missing";
         pub(crate) keyless_segments: Gauge = "Encrypted segments whose key the node does not have: answers over their time are partial";
-        pub(crate) encrypted_bytes: Gauge = "Bytes of the files of encrypted segments";
-        pub(crate) rewrite_for_key_bytes: Gauge = "Bytes of the files of segments that are not encrypted with the key of new ones, and are rewritten in the background";
+        pub(crate) encrypted_bytes: Gauge = "Bytes of the files of encrypted segments and erasures";
+        pub(crate) rewrite_for_key_bytes: Gauge = "Bytes of the files of segments and erasures that are not encrypted with the key of new ones, and are rewritten in the background";
+        pub(crate) erasures: Gauge = "Erasures in effect";
+        pub(crate) erasures_incomplete: Gauge = "Erasures that this node has not completed: files are left to scan or rewrite, or cannot be searched";
+        pub(crate) erasures_incomplete_max_seconds: Gauge = "The longest time for which one of these has been in effect, since its request or the start of the node";
+        pub(crate) erasure_files_left: Gauge = "Files left to scan or rewrite for erasures; one that is left for two of them counts twice";
+        pub(crate) erasure_files_unsearchable: Gauge = "Files that cannot be searched for erasures, because they are damaged or their key is missing";
+        pub(crate) damaged_erasures: Gauge = "Files of erasures that could not be read at the start, and were not sent by another node since: answers may have what they erase";
+        pub(crate) erased_records: Counter = "Copies of records that erasures have left out of new files";
         pub(crate) gathered_bytes: Counter = "Bytes of record text taken from the queue";
         pub(crate) written_bytes: Counter = "Bytes of segment files written";
         pub(crate) gather_failed: Counter = "Gatherings that failed and are retried";

@@ -9,6 +9,7 @@
 //! merge input that has the records lost in X. Answers drop duplicates of records that are in Y and in such files.
 //! Answers and `status` report X.saved.damaged like any quarantined file.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use bucksaw_env::{Fs, file_name};
@@ -20,7 +21,33 @@ use bucksaw_segment::health::{
 };
 use bucksaw_segment::stored::VerifiedSegment;
 
-use crate::name;
+use crate::{erasure, name};
+
+/// What a check of the file of an erasure and its backup found.
+#[derive(Debug)]
+pub struct ErasureFileReport {
+    /// The name of the file.
+    pub name: String,
+    /// `None` if it is intact; the damage of one copy, as a predicate to follow the name, if the other has the erasure; or why no
+    /// copy can be read.
+    pub outcome: Result<Option<&'static str>, ReadError>,
+}
+
+/// Checks the files of the erasures in a directory, which may be missing. Those that a node removes meanwhile are left out.
+///
+/// # Errors
+/// If the directory cannot be listed.
+pub fn check_erasures(fs: &dyn Fs, dir: &Path) -> io::Result<Vec<ErasureFileReport>> {
+    let reports = erasure::file_ids(fs, dir)?.into_iter().map(|id| {
+        let check = || erasure::check_file(fs, dir, id);
+        // A node may replace both copies between the reading of one and of the other.
+        let outcome = check().and_then(|damage| if damage.is_some() { check() } else { Ok(None) });
+        ErasureFileReport { name: erasure::file_name(id), outcome }
+    });
+    let is_missing =
+        |error: &ReadError| matches!(error, ReadError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound);
+    Ok(reports.filter(|report| !report.outcome.as_ref().is_err_and(is_missing)).collect())
+}
 
 /// A checked file of the store or of its trash.
 #[derive(Debug)]

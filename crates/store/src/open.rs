@@ -34,8 +34,7 @@ impl SegmentStore {
     /// [`OpenError`]. Damage is no error: a damaged file is logged, counted and quarantined.
     pub fn open(env: Env, dir: &Path, config: Config, metrics: Metrics) -> Result<Self, OpenError> {
         let foreground = Foreground::new(Arc::clone(&env.clock));
-        let erasures_dir = dir.join("erasures");
-        let erasures = ErasureBook::open(&env, &erasures_dir).map_err(OpenError::io(&erasures_dir))?;
+        let erasures = ErasureBook::open(&env, &dir.join("erasures"), metrics.erased_records.clone())?;
         let throttle = || BackgroundThrottle::new(&foreground, &env.clock, &metrics);
         let mut store = Self {
             gather_throttle: throttle(),

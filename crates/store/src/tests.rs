@@ -3,7 +3,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_env::{Body, BoxFuture, Clock as _, Env, Fs as _, IncomingCall, Net, lock, real, sim};
+use bucksaw_env::{Clock as _, Env, Fs as _, lock, real, sim};
 use bucksaw_fixtures::{GoldenFiles, with_unknown_fields};
 use bucksaw_ingest::lease::{self, LeaseServer};
 use bucksaw_ingest::{self as ingest, Durability, FrameRecords, Queue, Source};
@@ -13,8 +13,11 @@ use bucksaw_segment::{Chunk, Codec, RowMeta};
 use prometheus_client::registry::Registry;
 
 use super::*;
+use call_network::{CallNetwork, OtherNode};
 
+mod call_network;
 mod disk;
+mod encrypted_erasures;
 mod encryption;
 mod erasures;
 mod index_memory;
@@ -42,53 +45,6 @@ const NODE: Id = Id::from_bits(1);
 
 /// Wraps a file system, given a source of random numbers.
 type WrapFs<'a> = dyn Fn(Arc<dyn bucksaw_env::Fs>, Arc<dyn bucksaw_env::Entropy>) -> Arc<dyn bucksaw_env::Fs> + 'a;
-
-/// The queue of another node, at the end of [`LeaseNetwork`].
-#[derive(Debug)]
-struct RemoteQueue;
-
-impl Peers for RemoteQueue {
-    fn queues(&self) -> Vec<Peer> {
-        let address = "10.0.0.2:7659".parse().unwrap();
-        vec![Peer { node: Id::from_bits(2), address, held_bytes: 0, free_bytes: 0 }]
-    }
-}
-
-/// A network with one other node, which answers lease calls.
-#[derive(Debug)]
-struct LeaseNetwork(LeaseServer);
-
-impl Net for LeaseNetwork {
-    fn address(&self) -> std::net::SocketAddr {
-        real::OfflineNet.address()
-    }
-
-    fn resolve(&self, host: &str) -> BoxFuture<std::io::Result<Vec<std::net::SocketAddr>>> {
-        real::OfflineNet.resolve(host)
-    }
-
-    fn send(&self, _: std::net::SocketAddr, _: Vec<u8>) {}
-
-    fn receive(&self) -> BoxFuture<(std::net::SocketAddr, Vec<u8>)> {
-        real::OfflineNet.receive()
-    }
-
-    fn call(&self, _: std::net::SocketAddr, name: &str, body: Body) -> BoxFuture<std::io::Result<Body>> {
-        let (server, name) = (self.0.clone(), name.to_owned());
-        Box::pin(async move {
-            match name.as_str() {
-                lease::WAIT => server.wait(body).await,
-                lease::FETCH => server.fetch(body).await,
-                lease::ACK => server.ack(body).await,
-                _ => Err(std::io::ErrorKind::Unsupported.into()),
-            }
-        })
-    }
-
-    fn accept(&self) -> BoxFuture<IncomingCall> {
-        real::OfflineNet.accept()
-    }
-}
 
 fn config() -> Config {
     Config { segment_bytes: 2_000, block_bytes: 300, codec_final: Codec::ColumnsAlways(3), ..Config::default() }
@@ -144,8 +100,18 @@ impl StoreTestMachine {
     /// The same node, but its store fetches from its queue by calls, as from that of another node.
     fn with_remote_queue(mut self) -> Self {
         let server = LeaseServer::new(Arc::clone(&self.queue), Arc::clone(&self.tasks) as _);
-        self.context.peers = Arc::new(RemoteQueue);
-        self.context.net = Arc::new(LeaseNetwork(server));
+        self.context.peers = Arc::new(OtherNode);
+        self.context.net = Arc::new(CallNetwork::new(move |_, name, body| {
+            let server = server.clone();
+            Box::pin(async move {
+                match name.as_str() {
+                    lease::WAIT => server.wait(body).await,
+                    lease::FETCH => server.fetch(body).await,
+                    lease::ACK => server.ack(body).await,
+                    _ => Err(std::io::ErrorKind::Unsupported.into()),
+                }
+            })
+        }));
         self.puller = Puller::new(self.context.clone(), None);
         self
     }
@@ -236,6 +202,21 @@ impl StoreTestMachine {
 
     fn lines(&self) -> BTreeMap<Id, String> {
         self.read().into_iter().map(|(id, (line, _))| (id, line)).collect()
+    }
+
+    /// What an answer about these times would lack. It selects no block.
+    fn missing_from(&self, first: Millis, last: Millis) -> Selection {
+        let filter = BlockSelector {
+            may_contain: &|_| false,
+            may_match: &|_| false,
+            retention: &StreamRetention::default(),
+            times: (first, last),
+            ids: (Id::MIN, Id::MAX),
+            expr: &bucksaw_record::Expr::All,
+            stream: None,
+            scope: None,
+        };
+        self.store.select(&filter, &mut std::collections::HashSet::new())
     }
 
     fn store_file_names(&self) -> Vec<String> {
@@ -582,19 +563,7 @@ fn a_quarantined_file_is_missing_from_answers_of_its_time_unless_it_is_re_replic
     machine.fs.corrupt(segment.reader().path(), 0..segment.file_bytes());
     let machine = StoreTestMachine::start(machine.fs.clone(), config());
     let file = machine.store.quarantined_files().remove(0);
-    let damaged = |first: Millis, last: Millis| {
-        let filter = BlockSelector {
-            may_contain: &|_| false,
-            may_match: &|_| false,
-            retention: &StreamRetention::default(),
-            times: (first, last),
-            ids: (Id::MIN, Id::MAX),
-            expr: &bucksaw_record::Expr::All,
-            stream: None,
-            scope: None,
-        };
-        machine.store.select(&filter, &mut std::collections::HashSet::new()).damaged
-    };
+    let damaged = |first: Millis, last: Millis| machine.missing_from(first, last).damaged;
     let name = [file.name.clone()];
     assert_eq!((damaged(Millis(0), file.low), damaged(file.high, Millis::MAX)), (name.to_vec(), name.to_vec()));
     assert_eq!(damaged(Millis(0), Millis(file.low.0 - 1)), [""; 0]);

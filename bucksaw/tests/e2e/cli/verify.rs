@@ -148,6 +148,40 @@ fn small_files_are_checked_and_restored() {
 }
 
 #[test]
+fn erasures_are_checked_and_restored() {
+    let mut node = TestServer::start(&[]);
+    let erasure = node.post("/api/v1/erase?q=user%3Dalice", &[], b"").expect(200).json();
+    assert!(node.terminate().success());
+    let path = node.dir().join(format!("store/erasures/{}.json", erasure["id"].as_str().unwrap()));
+    let copies = [path.clone(), path.with_extension("backup")];
+    let name = format!("store/erasures/{}", path.file_name().unwrap().to_str().unwrap());
+    let repair = |dir: &Path| bucksaw(["verify".as_ref(), "--repair".as_ref(), dir]).output().unwrap().status.code();
+    assert_eq!(verify(node.dir()), (Some(0), "0 segments, 0 records, 0 damaged\n".to_owned(), String::new()));
+    let sound = copies.each_ref().map(|copy| fs::read(copy).unwrap());
+    for (copy, sound) in copies.iter().zip(&sound) {
+        let mut flipped = sound.clone();
+        flipped[sound.len() / 2] ^= 0x10;
+        for damaged in [flipped, sound[..sound.len() / 2].to_vec(), Vec::new()] {
+            fs::write(copy, damaged).unwrap();
+            let (code, out, err) = verify(node.dir());
+            assert_eq!((code, &*err), (Some(1), ""), "{out}");
+            assert!(out.starts_with(&name) && out.contains("(the erasure is in effect)"), "{out}");
+            assert_eq!((repair(node.dir()), verify(node.dir()).0), (Some(0), Some(0)));
+        }
+    }
+    copies.iter().for_each(|copy| fs::write(copy, b"{\"version\":1}\n").unwrap());
+    assert_eq!(repair(node.dir()), Some(1));
+    let (code, out, _) = verify(node.dir());
+    assert!(
+        code == Some(1) && out.contains("answers may have what it erases") && out.ends_with(", 1 damaged\n"),
+        "{out}"
+    );
+    node.restart();
+    assert_eq!(node.get("/api/v1/erasures").expect(200).json()["damaged_files"].as_array().unwrap().len(), 1);
+    wait_until("the metric says so", || node.metric("bucksaw_store_damaged_erasures") > 0.0);
+}
+
+#[test]
 fn a_directory_without_data_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     for dir in [dir.path().to_owned(), dir.path().join("missing")] {

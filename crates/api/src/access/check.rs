@@ -228,7 +228,7 @@ pub(super) fn peer_address(connection: Option<&ConnectionPeer>) -> IpAddr {
 }
 
 /// The token of a request: in `Authorization`, else in Datadog's header, else in the cookie of the page.
-pub(super) fn presented_token(headers: &HeaderMap) -> Result<Option<SecretText>, AuthRefusalReason> {
+pub(crate) fn presented_token(headers: &HeaderMap) -> Result<Option<SecretText>, AuthRefusalReason> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     if let Some(value) = values.next() {
         if values.next().is_some() {

@@ -25,14 +25,16 @@ mod routes;
 mod session;
 mod tenant_header;
 
-pub(crate) use check::{AccessCheck, asks_for_json, check, check_call};
-pub(crate) use provider_login::{begin as begin_login, complete as complete_login, login_methods};
+pub(crate) use check::{AccessCheck, asks_for_json, check, check_call, presented_token};
+pub(crate) use provider_login::{
+    begin as begin_login, complete as complete_login, login_methods, pending as pending_login,
+};
 pub(crate) use refusals::ErrorForm;
 pub(crate) use request_client::RequestClient;
 pub use route_access::RouteAccess;
 pub(crate) use routes::Routes;
 pub(crate) use session::{login, logout, session};
-pub(crate) use tenant_header::TENANT_HEADER;
+pub(crate) use tenant_header::{TENANT_HEADER, requested_tenant};
 
 #[cfg(test)]
 mod tests;

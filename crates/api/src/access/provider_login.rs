@@ -104,7 +104,8 @@ fn is_secure(request: &Request) -> bool {
     is_encrypted(connection.map(|connection| &**connection), request.headers())
 }
 
-fn pending(headers: &HeaderMap) -> Option<PendingLogin> {
+/// The log-in that the browser has begun, from its cookie.
+pub(crate) fn pending(headers: &HeaderMap) -> Option<PendingLogin> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|cookie| cookie.to_str().ok());
     let mut pairs = cookies.flat_map(|cookie| cookie.split(';')).filter_map(|pair| pair.trim().split_once('='));
     pairs.find(|(name, _)| *name == PENDING_COOKIE).and_then(|(_, value)| PendingLogin::parse(value))

@@ -13,7 +13,7 @@ const TENANT_COOKIE: &str = "bucksaw_tenant";
 
 /// The tenant that a request names: in the header, else in the cookie of the page. A value that is not UTF-8 is an empty one, which
 /// is no tenant's name.
-pub(super) fn requested_tenant(headers: &HeaderMap) -> Option<Cow<'_, str>> {
+pub(crate) fn requested_tenant(headers: &HeaderMap) -> Option<Cow<'_, str>> {
     if let Some(tenant) = headers.get(TENANT_HEADER) {
         return Some(tenant.to_str().unwrap_or_default().into());
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bucksaw_env::lock;
 use bucksaw_record::{Expr, Id, LabelScope, Labels};
@@ -30,6 +31,8 @@ pub(crate) struct OpenErasure {
     pub(super) erasure: Arc<Erasure>,
     pub(super) expr: Arc<Expr>,
     pub(super) scope: LabelScope,
+    /// The uptime at which this process learned of it.
+    pub(super) since: Duration,
 }
 
 /// The last used plans.

@@ -32,5 +32,6 @@ pub use erasure_book::{ErasureBook, ErasureError};
 pub(crate) use erasure_set::ErasedCounts;
 pub use erasure_set::ErasureSet;
 pub use erasure_spread::{ERASURE_REPORT, ERASURES, ErasureSpread, MemberOutcome, MemberReport};
+pub(crate) use file::{check as check_file, ids as file_ids, name as file_name};
 pub(crate) use filtered_segment::{FilteredSegment, matching as matching_erasures};
 pub use progress::{ErasureProgress, ErasureStatus, ReportedErasure};

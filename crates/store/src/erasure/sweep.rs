@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
-use bucksaw_env::{lock, log_limited, to_millis};
+use bucksaw_env::{lock, log_limited, set_gauge, to_millis};
 use bucksaw_ingest::{Queue, QueueSegment, SegmentView};
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::queue::HEADER_LEN;
@@ -19,6 +20,9 @@ use crate::error::StoreError;
 use crate::segment_store::SegmentStore;
 use crate::store::TrashedSegment;
 use crate::stored_segment::StoredSegment;
+
+/// How often the metrics of erasures are computed.
+const MEASURE_PERIOD: Duration = Duration::from_secs(5);
 
 /// Time after the longest retention, and the time in the trash, for which an erasure stays, in milliseconds: clocks differ.
 const KEPT_AFTER_MS: u64 = 24 * 3_600_000;
@@ -35,10 +39,19 @@ impl SegmentStore {
     /// # Errors
     /// [`StoreError`]; the file is due again.
     pub fn sweep_erasures(&self, queue: &Queue, is_stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
+        let swept = self.sweep_next(queue, is_stopped);
+        self.update_erasure_metrics(queue);
+        swept
+    }
+
+    fn sweep_next(&self, queue: &Queue, is_stopped: &dyn Fn() -> bool) -> Result<u64, StoreError> {
         if self.erasures.set().is_empty() {
             return Ok(0);
         }
         self.remove_old_erasures();
+        if self.erasures.rewrite_files() {
+            self.update_metrics();
+        }
         let erasures = self.erasures.set();
         self.sweep_queue(queue, &erasures);
         let swept = self.sweep_trash(&erasures)?;
@@ -192,6 +205,34 @@ impl SegmentStore {
         if self.trusts_clock() {
             self.erasures.remove_before(self.now().saturating_sub(to_millis(kept)).saturating_sub(KEPT_AFTER_MS));
         }
+    }
+
+    /// Publishes how far the erasures are, every few seconds.
+    fn update_erasure_metrics(&self, queue: &Queue) {
+        let now = self.env.clock.uptime();
+        {
+            let mut sweep = lock(&self.erasures.sweep);
+            if sweep.measured_at.is_some_and(|at| now.saturating_sub(at) < MEASURE_PERIOD) {
+                return;
+            }
+            sweep.measured_at = Some(now);
+        }
+        let known = self.erasures.in_effect_since();
+        let (mut incomplete, mut seconds_max, mut left, mut unsearchable) = (0, 0, 0, BTreeSet::new());
+        for (id, since) in &known {
+            let Some(status) = self.status_of_erasure(*id, queue).filter(|status| !status.is_done) else { continue };
+            incomplete += 1;
+            seconds_max = seconds_max.max(now.saturating_sub(*since).as_secs());
+            left += status.segments_left + status.queue_segments_left;
+            unsearchable.extend(status.damaged);
+        }
+        let metrics = &self.metrics;
+        set_gauge(&metrics.erasures, known.len() as u64);
+        set_gauge(&metrics.erasures_incomplete, incomplete);
+        set_gauge(&metrics.erasures_incomplete_max_seconds, seconds_max);
+        set_gauge(&metrics.erasure_files_left, left);
+        set_gauge(&metrics.erasure_files_unsearchable, unsearchable.len() as u64);
+        set_gauge(&metrics.damaged_erasures, self.erasures.damaged_files().len() as u64);
     }
 
     /// How far an erasure is on this node; `None` if it is not known.

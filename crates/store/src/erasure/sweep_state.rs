@@ -1,6 +1,7 @@
 //! What the sweep has found so far.
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use bucksaw_record::Id;
 
@@ -12,6 +13,8 @@ pub(super) struct SweepState {
     pub(super) trash: HashMap<String, u64>,
     /// Files of the trash whose key is missing.
     pub(super) keyless_trash: BTreeSet<String>,
+    /// The uptime at which the metrics were last computed.
+    pub(super) measured_at: Option<Duration>,
 }
 
 /// A scan of a queue segment.

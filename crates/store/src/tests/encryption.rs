@@ -1,7 +1,6 @@
 //! Encryption at rest: what is on the disk, rotation of keys, and segments without their keys.
 
 use std::cell::RefCell;
-use std::collections::HashSet;
 
 use bucksaw_crypt::{EncryptedFs, KeyList, KeyRing};
 use bucksaw_env::KeyId;
@@ -9,18 +8,18 @@ use bucksaw_segment::OpenError;
 
 use super::*;
 
-const NEEDLE: &str = "the-needle-that-no-file-may-show";
+pub(super) const NEEDLE: &str = "the-needle-that-no-file-may-show";
 
-fn list(keys: &[u8]) -> KeyList {
+pub(super) fn list(keys: &[u8]) -> KeyList {
     let text: String = keys.iter().map(|key| format!("{}\n", format!("{key:02x}").repeat(32))).collect();
     KeyList::parse(text.as_bytes()).unwrap()
 }
 
-fn id(key: u8) -> KeyId {
+pub(super) fn id(key: u8) -> KeyId {
     list(&[key]).ids()[0]
 }
 
-fn open(fs: &sim::Fs, keys: &[u8]) -> Result<(StoreTestMachine, Arc<KeyRing>), OpenError> {
+pub(super) fn open(fs: &sim::Fs, keys: &[u8]) -> Result<(StoreTestMachine, Arc<KeyRing>), OpenError> {
     let ring = RefCell::default();
     let with_keys = |fs, entropy| {
         let keys = Arc::new(KeyRing::new(list(keys), entropy));
@@ -32,27 +31,32 @@ fn open(fs: &sim::Fs, keys: &[u8]) -> Result<(StoreTestMachine, Arc<KeyRing>), O
 }
 
 /// Enough lines for a segment that stays.
-fn put_batch(machine: &mut StoreTestMachine, name: &str) {
+pub(super) fn put_batch(machine: &mut StoreTestMachine, name: &str) {
     for number in 0..8 {
         let durability = [Durability::Fast, Durability::Durable, Durability::Bulk][number % 3];
         machine.put(durability, &format!("{NEEDLE} {name} {number} {}", "z".repeat(120)), 0);
     }
 }
 
-fn has_needle(fs: &sim::Fs) -> bool {
+pub(super) fn has_needle(fs: &sim::Fs) -> bool {
+    shows(fs, NEEDLE)
+}
+
+/// Whether a file has a text.
+pub(super) fn shows(fs: &sim::Fs, text: &str) -> bool {
     fs.paths().iter().any(|path| {
         let bytes = fs.live_bytes(path).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).contains(NEEDLE)
+        String::from_utf8_lossy(&bytes).contains(text)
     })
 }
 
 /// Merges and rewrites until nothing is due.
-fn compact(machine: &StoreTestMachine) {
+pub(super) fn compact(machine: &StoreTestMachine) {
     while machine.store.maintain(&machine.queue, &|| false).unwrap() > 0 {}
 }
 
 /// The keys of the segments, and how many are under each.
-fn usage(machine: &StoreTestMachine) -> Vec<(Option<KeyId>, u64)> {
+pub(super) fn usage(machine: &StoreTestMachine) -> Vec<(Option<KeyId>, u64)> {
     machine.store.encryption_status().keys.iter().map(|usage| (usage.key, usage.segments)).collect()
 }
 
@@ -98,8 +102,8 @@ fn segments_come_under_the_first_key_in_the_background() {
     assert_eq!(
         before,
         [
-            KeyUsage { key: Some(id(1)), segments: 0, bytes: 0, is_writing: true, is_named: true },
-            KeyUsage { key: None, segments, bytes, is_writing: false, is_named: true },
+            KeyUsage { key: Some(id(1)), segments: 0, erasures: 0, bytes: 0, is_writing: true, is_named: true },
+            KeyUsage { key: None, segments, erasures: 0, bytes, is_writing: false, is_named: true },
         ]
     );
     assert_eq!(machine.store.plan_merge().1, backlog, "rewriting for a key is no backlog");
@@ -144,23 +148,18 @@ fn a_segment_without_its_key_stays_and_is_missing_from_answers_of_its_time() {
     assert_eq!((status.keyless.len(), keyless.key), (1, id(1)));
     assert_eq!(
         status.keys[1],
-        KeyUsage { key: Some(id(1)), segments: 1, bytes: keyless.bytes, is_writing: false, is_named: false }
+        KeyUsage {
+            key: Some(id(1)),
+            segments: 1,
+            erasures: 0,
+            bytes: keyless.bytes,
+            is_writing: false,
+            is_named: false
+        }
     );
     assert_eq!(machine.store.metrics.keyless_segments.get(), 1);
     assert_eq!(machine.lines(), later);
-    let missing = |first: Millis, last: Millis| {
-        let filter = BlockSelector {
-            may_contain: &|_| false,
-            may_match: &|_| false,
-            retention: &StreamRetention::default(),
-            times: (first, last),
-            ids: (Id::MIN, Id::MAX),
-            expr: &bucksaw_record::Expr::All,
-            stream: None,
-            scope: None,
-        };
-        machine.store.select(&filter, &mut HashSet::new()).keyless.len()
-    };
+    let missing = |first: Millis, last: Millis| machine.missing_from(first, last).keyless.len();
     assert_eq!((missing(Millis(0), keyless.low), missing(keyless.high, Millis::MAX)), (1, 1));
     assert_eq!(
         (missing(Millis(0), Millis(keyless.low.0 - 1)), missing(Millis(keyless.high.0 + 1), Millis::MAX)),

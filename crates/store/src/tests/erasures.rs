@@ -5,7 +5,6 @@ use bucksaw_record::Expr;
 use super::*;
 use crate::erasure::{ERASURE_REPORT, ERASURES, ERASURES_MAX, Erasure, ErasureError, ErasureSpread, ErasureStatus};
 use crate::repair::{IdSet, TimeRange};
-use crate::{PeerMember, PeerState};
 
 fn erasure(machine: &StoreTestMachine, expr: &str) -> Erasure {
     let id = Id::new(Millis(machine.clock.unix_ms()), Producer::random(machine.store.env.entropy.next_u64()), 0);
@@ -14,19 +13,19 @@ fn erasure(machine: &StoreTestMachine, expr: &str) -> Erasure {
 }
 
 impl StoreTestMachine {
-    fn erase(&self, expr: &str) -> Erasure {
+    pub(super) fn erase(&self, expr: &str) -> Erasure {
         let erasure = erasure(self, expr);
         assert!(self.store.erasure_book().add(&erasure).unwrap());
         erasure
     }
 
     /// Sweeps after the grace period of committed queue segments.
-    fn sweep_all(&self) {
+    pub(super) fn sweep_all(&self) {
         self.advance(Duration::from_secs(60));
         while self.store.sweep_erasures(&self.queue, &|| false).unwrap() > 0 {}
     }
 
-    fn status_of(&self, erasure: &Erasure) -> ErasureStatus {
+    pub(super) fn status_of(&self, erasure: &Erasure) -> ErasureStatus {
         self.store.status_of_erasure(erasure.id, &self.queue).unwrap()
     }
 }
@@ -44,7 +43,7 @@ fn filled(fs: sim::Fs, config: Config) -> StoreTestMachine {
     machine
 }
 
-fn about<'m>(lines: &'m BTreeMap<Id, String>, who: &str) -> Vec<&'m str> {
+pub(super) fn about<'m>(lines: &'m BTreeMap<Id, String>, who: &str) -> Vec<&'m str> {
     lines.values().filter(|line| line.contains(who)).map(String::as_str).collect()
 }
 
@@ -66,6 +65,33 @@ fn segments_are_rewritten_and_then_scanned() {
     assert_eq!((status.progress.records, status.progress.segments), (7, 6), "{status:?}");
     let lines = machine.lines();
     assert_eq!((about(&lines, "alice").len(), about(&lines, "bob").len()), (0, 6 * 7));
+}
+
+#[test]
+fn metrics_say_what_is_left() {
+    let machine = filled(sim::Fs::new(), config());
+    let metrics = machine.store.metrics.clone();
+    let numbers = || (metrics.erasures.get(), metrics.erasures_incomplete.get(), metrics.erasure_files_left.get() > 0);
+    machine.erase("alice");
+    machine.erase("carol");
+    machine.advance(Duration::from_secs(100));
+    machine.store.sweep_erasures(&machine.queue, &|| false).unwrap();
+    assert_eq!((numbers(), metrics.erasures_incomplete_max_seconds.get()), ((2, 2, true), 100));
+    machine.sweep_all();
+    machine.advance(Duration::from_secs(5));
+    machine.sweep_all();
+    assert_eq!((numbers(), metrics.erasures_incomplete_max_seconds.get()), ((2, 0, false), 0));
+    assert_eq!((metrics.erased_records.get(), metrics.erasure_files_unsearchable.get()), (6, 0));
+    let segment = Arc::clone(&machine.store.segments()[0]);
+    let block = &segment.footer().blocks[0];
+    machine.fs.corrupt(segment.reader().path(), block.offset..block.offset + block.packed_bytes() + 1);
+    machine.erase("bob");
+    machine.advance(Duration::from_secs(5));
+    while matches!(machine.store.sweep_erasures(&machine.queue, &|| false), Ok(1..) | Err(_)) {}
+    machine.advance(Duration::from_secs(5));
+    machine.store.sweep_erasures(&machine.queue, &|| false).unwrap();
+    assert_eq!((numbers(), metrics.erasure_files_unsearchable.get()), ((3, 1, false), 1));
+    assert_eq!(metrics.damaged_erasures.get(), 0);
 }
 
 #[test]
@@ -99,10 +125,17 @@ fn an_erasure_survives_a_restart_and_a_damaged_copy_of_its_file() {
     drop(machine);
     fs.corrupt(path.with_extension("backup"), 60..61);
     let machine = StoreTestMachine::start(fs.clone(), config());
-    assert_eq!(machine.store.erasure_book().damaged_files(), [format!("{}.json", erasure.id)]);
+    let damaged = || {
+        machine.store.sweep_erasures(&machine.queue, &|| false).unwrap();
+        machine.advance(Duration::from_secs(5));
+        (machine.store.erasure_book().damaged_files(), machine.store.metrics.damaged_erasures.get())
+    };
+    assert_eq!(damaged(), (vec![format!("{}.json", erasure.id)], 1));
+    assert!(machine.store.erasure_book().add(&erasure).unwrap(), "another node sends it again");
+    assert_eq!(damaged(), (vec![], 0));
     drop(machine);
     fs.remove(&path.with_extension("backup")).unwrap();
-    bucksaw_env::replace(&fs, &path, &[b"{\"version\":2}"]).unwrap();
+    bucksaw_env::replace(&fs, &path, &[b"{\"version\":3}"]).unwrap();
     assert!(StoreTestMachine::try_start(fs, config()).is_none(), "a newer version could erase more or less");
 }
 
@@ -210,27 +243,12 @@ fn a_failed_write_is_no_acknowledgement() {
     assert!(machine.store.erasure_book().add(&erasure).unwrap());
 }
 
-/// A network with one other node, which answers calls about erasures; `None` for one that cannot be reached.
-#[derive(Debug)]
-struct ErasureNetwork(Option<ErasureSpread>);
-
-impl Net for ErasureNetwork {
-    fn address(&self) -> std::net::SocketAddr {
-        real::OfflineNet.address()
-    }
-
-    fn resolve(&self, host: &str) -> BoxFuture<std::io::Result<Vec<std::net::SocketAddr>>> {
-        real::OfflineNet.resolve(host)
-    }
-
-    fn send(&self, _: std::net::SocketAddr, _: Vec<u8>) {}
-
-    fn receive(&self) -> BoxFuture<(std::net::SocketAddr, Vec<u8>)> {
-        real::OfflineNet.receive()
-    }
-
-    fn call(&self, _: std::net::SocketAddr, name: &str, body: Body) -> BoxFuture<std::io::Result<Body>> {
-        let (other, name) = (self.0.clone(), name.to_owned());
+/// The spread of a machine whose only other member is another one; `None` for one that cannot be reached.
+fn spread(machine: &StoreTestMachine, other: Option<&StoreTestMachine>) -> ErasureSpread {
+    let of = |machine: &StoreTestMachine, context| ErasureSpread::new(context, Arc::clone(&machine.queue));
+    let other = other.map(|other| of(other, other.context.clone()));
+    let net = CallNetwork::new(move |_, name, body| {
+        let other = other.clone();
         Box::pin(async move {
             let other = other.ok_or(std::io::ErrorKind::ConnectionRefused)?;
             match name.as_str() {
@@ -239,30 +257,8 @@ impl Net for ErasureNetwork {
                 _ => Err(std::io::ErrorKind::Unsupported.into()),
             }
         })
-    }
-
-    fn accept(&self) -> BoxFuture<IncomingCall> {
-        real::OfflineNet.accept()
-    }
-}
-
-#[derive(Debug)]
-struct OtherMember;
-
-impl Peers for OtherMember {
-    fn members(&self) -> Vec<PeerMember> {
-        let address = "10.0.0.2:7659".parse().unwrap();
-        let peer = Peer { node: Id::from_bits(2), address, held_bytes: 0, free_bytes: 0 };
-        vec![PeerMember { peer, state: PeerState::Live }]
-    }
-}
-
-/// The spread of a machine whose only other member is another one.
-fn spread(machine: &StoreTestMachine, other: Option<&StoreTestMachine>) -> ErasureSpread {
-    let of = |machine: &StoreTestMachine, context| ErasureSpread::new(context, Arc::clone(&machine.queue));
-    let other = other.map(|other| of(other, other.context.clone()));
-    let (peers, net) = (Arc::new(OtherMember), Arc::new(ErasureNetwork(other)));
-    of(machine, StoreContext { peers, net, ..machine.context.clone() })
+    });
+    of(machine, StoreContext { peers: Arc::new(OtherNode), net: Arc::new(net), ..machine.context.clone() })
 }
 
 #[test]

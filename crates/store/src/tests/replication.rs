@@ -7,42 +7,6 @@ use super::*;
 use crate::repair::{HELD_IDS, Repair};
 use crate::replicate::Replicator;
 
-/// Other stores by their addresses. Calls to other addresses fail.
-#[derive(Debug, Default)]
-struct StoreNetwork(BTreeMap<SocketAddr, Replication>);
-
-impl Net for StoreNetwork {
-    fn address(&self) -> SocketAddr {
-        real::OfflineNet.address()
-    }
-
-    fn resolve(&self, host: &str) -> BoxFuture<io::Result<Vec<SocketAddr>>> {
-        real::OfflineNet.resolve(host)
-    }
-
-    fn send(&self, _: SocketAddr, _: Vec<u8>) {}
-
-    fn receive(&self) -> BoxFuture<(SocketAddr, Vec<u8>)> {
-        real::OfflineNet.receive()
-    }
-
-    fn call(&self, address: SocketAddr, name: &str, body: Body) -> BoxFuture<io::Result<Body>> {
-        let (store, name) = (self.0.get(&address).cloned(), name.to_owned());
-        Box::pin(async move {
-            let store = store.ok_or(io::ErrorKind::ConnectionRefused)?;
-            match name.as_str() {
-                PUT => store.answer_put(body).await,
-                HELD_IDS => store.answer_held_ids(body).await,
-                _ => Err(io::ErrorKind::Unsupported.into()),
-            }
-        })
-    }
-
-    fn accept(&self) -> BoxFuture<IncomingCall> {
-        real::OfflineNet.accept()
-    }
-}
-
 /// The stores with these numbers, all live.
 #[derive(Debug)]
 struct LiveStores(Vec<u16>);
@@ -86,16 +50,27 @@ fn context(
         metrics: store.metrics.clone(),
         ..machine.context.clone()
     };
-    let (mut network, mut stores) = (StoreNetwork::default(), Vec::new());
+    let (mut by_address, mut stores) = (BTreeMap::new(), Vec::new());
     for number in running {
         let env = Env { fs: Arc::new(sim::Fs::new()), ..store.env.clone() };
         let metrics = Metrics::new(&mut Registry::default());
         let other = Arc::new(SegmentStore::open(env, Path::new("/d/store"), config(), metrics).unwrap());
         let context = of_node(peer(*number).node, &other);
-        network.0.insert(peer(*number).address, Replication { context, store: Arc::clone(&other) });
+        by_address.insert(peer(*number).address, Replication { context, store: Arc::clone(&other) });
         stores.push(other);
     }
-    let (peers, net) = (Arc::new(LiveStores(known.to_vec())), Arc::new(network));
+    let net = CallNetwork::new(move |address, name, body| {
+        let store = by_address.get(&address).cloned();
+        Box::pin(async move {
+            let store = store.ok_or(io::ErrorKind::ConnectionRefused)?;
+            match name.as_str() {
+                PUT => store.answer_put(body).await,
+                HELD_IDS => store.answer_held_ids(body).await,
+                _ => Err(io::ErrorKind::Unsupported.into()),
+            }
+        })
+    });
+    let (peers, net) = (Arc::new(LiveStores(known.to_vec())), Arc::new(net));
     (StoreContext { peers, net, ..of_node(NODE, store) }, stores)
 }
 

@@ -115,7 +115,7 @@ struct OtherStore;
 
 impl Peers for OtherStore {
     fn stores(&self) -> Vec<Peer> {
-        RemoteQueue.queues()
+        OtherNode.queues()
     }
 }
 
