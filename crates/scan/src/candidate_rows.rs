@@ -14,7 +14,7 @@ use bucksaw_segment::{RecordBlock, RecordPart};
 
 use crate::cancel_poll::CancelPoll;
 use crate::field_term::FieldTerm;
-use crate::fields::{FieldRole, locate, value_of_role};
+use crate::fields::{FieldRole, locate};
 use crate::line_term::LineTerm;
 use crate::plan_node::PlanNode;
 use crate::regex_term::RegexTerm;
@@ -233,7 +233,7 @@ impl LayoutReader for FieldReader<'_> {
         if unpolled >= VALUE_BYTES_UNPOLLED_MAX {
             self.cancel_poll.poll();
         }
-        !self.cancel_poll.is_cancelled() && self.field.value_matches(&value_of_role(role, text), self.cancel_poll)
+        !self.cancel_poll.is_cancelled() && self.field.value_matches(&role.value(text), self.cancel_poll)
     }
 }
 

@@ -13,6 +13,11 @@ use super::quoted::{quoted_length, unescape};
 /// The greatest nesting of objects and arrays that are entered: deeper than logs nest, and safe for every stack.
 const DEPTH_MAX: usize = 128;
 
+/// Whether a record is read as JSON.
+pub(super) fn is_json(record: &[u8]) -> bool {
+    record.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
+}
+
 /// See [`super::lookup`].
 pub(super) fn lookup<'a>(record: &'a [u8], name: &str) -> Option<Cow<'a, [u8]>> {
     lookup_text(record, name).map(decoded_value)

@@ -5,11 +5,13 @@
 //! [role](FieldRole): the part of a string must not end the string, and so on. A value in the name of a key decides whether the
 //! key is the field's; such layouts are not read.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use bucksaw_search::{LayoutOffset, LayoutPart, LayoutReading};
 
-use super::{is_json, json, logfmt};
+use super::quoted::unescape;
+use super::{json, logfmt};
 
 /// What a value of a layout is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +55,15 @@ impl FieldRole {
         }
     }
 
+    /// The value of a field whose text has this role.
+    pub(crate) fn value(self, text: &[u8]) -> Cow<'_, [u8]> {
+        match self {
+            Self::JsonString => unescape(text),
+            Self::QuotedToken => logfmt::unquote(text),
+            _ => Cow::Borrowed(text),
+        }
+    }
+
     /// The sample that stands for values of the role; any that fits would do.
     fn sample(self) -> u8 {
         if self == Self::JsonWord { b'0' } else { b'x' }
@@ -90,7 +101,7 @@ pub(crate) fn locate(layout: &[LayoutPart<'_>], name: &str) -> Option<LayoutRead
         b'{' => (json_roles(layout, &mut sample)?, true),
         _ => (logfmt_roles(layout, &mut sample)?, false),
     };
-    debug_assert_eq!(is_json(&sample.bytes), is_json_line);
+    debug_assert_eq!(json::is_json(&sample.bytes), is_json_line);
     let tested = match is_json_line {
         true => json::lookup_text(&sample.bytes, name).map(|text| match text {
             [b'"', inner @ .., b'"'] => Some((sample.range(inner)?, FieldRole::JsonString)),

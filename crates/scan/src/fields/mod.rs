@@ -35,19 +35,10 @@ pub(crate) use layout::{FieldRole, locate};
 /// The value of the field `name` of `record`; `None` if the record has no such field.
 #[must_use]
 pub fn lookup<'a>(record: &'a [u8], name: &str) -> Option<Cow<'a, [u8]>> {
-    if is_json(record) {
+    if json::is_json(record) {
         return json::lookup(record, name);
     }
     logfmt::lookup_text(record, name).map(logfmt::ValueText::value)
-}
-
-/// The value of a text in a line that has this role.
-pub(crate) fn value_of_role(role: FieldRole, text: &[u8]) -> Cow<'_, [u8]> {
-    match role {
-        FieldRole::JsonString => quoted::unescape(text),
-        FieldRole::QuotedToken => logfmt::unquote(text),
-        _ => Cow::Borrowed(text),
-    }
 }
 
 /// The value of a field of a record whose stream has no such label: its attribute of this name, else the key of its line.
@@ -78,7 +69,7 @@ fn visit_pairs(
     take: &mut dyn FnMut(&str, Cow<'_, [u8]>),
 ) {
     let mut fields = DistinctFields { list: Vec::new(), places: HashMap::new(), limit };
-    if is_json(record) {
+    if json::is_json(record) {
         json::visit(record, &mut |name, value| fields.put(name, value));
     } else {
         for (name, value) in logfmt::pairs(record) {
@@ -144,7 +135,3 @@ fn is_base64_end(key: &str, value: &[u8]) -> bool {
 
 /// Longer words of capitals, small letters and digits without a value are no names.
 const BASE64_BYTES_MIN: usize = 16;
-
-fn is_json(record: &[u8]) -> bool {
-    record.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
-}

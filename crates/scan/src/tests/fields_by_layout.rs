@@ -7,7 +7,7 @@ use proptest::sample::select;
 use super::*;
 use crate::cancel_poll::CancelPoll;
 use crate::candidate_rows::evaluate;
-use crate::fields::{FieldRole, locate, lookup, value_of_role};
+use crate::fields::{FieldRole, locate, lookup};
 use crate::plan_node::PlanNode;
 
 /// Values that are plain, or that end what they are part of.
@@ -97,7 +97,7 @@ proptest! {
             let line = substitute(&parts, values);
             let want = lookup(line.as_bytes(), name).map(|value| value.into_owned());
             let got = reading.tested.clone().map(|(range, role)| {
-                value_of_role(role, text_in(&parts, values, [range.start, range.end]).as_bytes()).into_owned()
+                role.value(text_in(&parts, values, [range.start, range.end]).as_bytes()).into_owned()
             });
             prop_assert_eq!(got, want, "{} in {}", name, line);
         }

@@ -55,7 +55,8 @@ const MESSAGE_ERASURES_MAX: usize = 64;
 /// Spreads the erasures of a node. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ErasureSpread {
-    context: StoreContext,
+    /// Shared, because each request clones this.
+    context: Arc<StoreContext>,
     queue: Arc<Queue>,
     /// The uptime at which the last exchange with each node began.
     exchanged_at: Arc<Mutex<HashMap<Id, Duration>>>,
@@ -115,7 +116,7 @@ struct ReportReply {
 impl ErasureSpread {
     /// Spreads the erasures of the store of `context`.
     pub fn new(context: StoreContext, queue: Arc<Queue>) -> Self {
-        Self { context, queue, exchanged_at: Arc::default() }
+        Self { context: Arc::new(context), queue, exchanged_at: Arc::default() }
     }
 
     /// Where the erasures are; `None` if the store has none.
@@ -218,7 +219,7 @@ impl ErasureSpread {
     /// Exchanges erasures with a node: afterwards both have those of both.
     async fn exchange(&self, peer: Peer) -> io::Result<()> {
         let book = self.book().cloned().ok_or_else(unsupported)?;
-        let StoreContext { tasks, net, env, .. } = &self.context;
+        let StoreContext { tasks, net, env, .. } = &*self.context;
         let (began, mut add) = (env.clock.uptime(), Vec::new());
         // Each message moves some in one direction at least.
         for _ in 0..2 * ERASURES_MAX.div_ceil(MESSAGE_ERASURES_MAX) + 2 {
