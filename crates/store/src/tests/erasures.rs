@@ -123,6 +123,8 @@ fn an_erasure_survives_a_restart_and_a_damaged_copy_of_its_file() {
     machine.sweep_all();
     assert!(machine.status_of(&erasure).is_done);
     drop(machine);
+    // The sweep has restored the damaged copy.
+    fs.corrupt(&path, 3..4);
     fs.corrupt(path.with_extension("backup"), 60..61);
     let machine = StoreTestMachine::start(fs.clone(), config());
     let damaged = || {
