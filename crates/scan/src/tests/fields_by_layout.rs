@@ -95,7 +95,7 @@ proptest! {
                 continue;
             }
             let line = substitute(&parts, values);
-            let want = lookup(line.as_bytes(), name).map(|value| value.into_owned());
+            let want = lookup(line.as_bytes(), name).map(std::borrow::Cow::into_owned);
             let got = reading.tested.clone().map(|(range, role)| {
                 role.value(text_in(&parts, values, [range.start, range.end]).as_bytes()).into_owned()
             });
