@@ -302,19 +302,21 @@ fn is_copy_of(
         return Ok(is_named_after(&position.path) || is_named_after(&file.current_path));
     }
     if path.file_name().and_then(Compression::of).is_some() {
-        let is_alike = position.fingerprint.length() > 0 && position.fingerprint.matches(head);
-        return Ok(is_alike && !tailer.rejected.contains(&(key, stat.identity)));
+        if tailer.rejected.contains(&(key, stat.identity)) {
+            return Ok(false);
+        }
+        if position.fingerprint.length() > 0 {
+            return Ok(position.fingerprint.matches(head));
+        }
+        // Nothing was read of the file yet.
+        let Some(original) = original_of(tailer, file) else { return Ok(false) };
+        let own_head = head_of(&*original)?;
+        return Ok(!own_head.is_empty() && (head.starts_with(&own_head) || own_head.starts_with(head)));
     }
     if file.current_path.file_name().and_then(Compression::of).is_some() {
         return Ok(position.fingerprint.length() > 0 && continues(copy, position)?);
     }
-    let original = match &file.handle {
-        Some(handle) => Arc::clone(handle),
-        None => match open_regular(&*tailer.fs, &file.current_path) {
-            Ok((handle, found)) if found.identity == position.identity => handle,
-            _ => return Ok(false),
-        },
-    };
+    let Some(original) = original_of(tailer, file) else { return Ok(false) };
     let is_shorter = stat.size <= original.size()? && head_of(&*original)?.starts_with(head);
     if is_shorter && ends_alike(copy, &*original, stat.size)? {
         return Ok(true);
@@ -326,6 +328,15 @@ fn is_copy_of(
         return Ok(true);
     }
     Ok(false)
+}
+
+/// The file that a copy may be of, unless its path leads to another one.
+fn original_of(tailer: &Tailer, file: &TailedFile) -> Option<Arc<dyn File>> {
+    if let Some(handle) = &file.handle {
+        return Some(Arc::clone(handle));
+    }
+    let (handle, found) = open_regular(&*tailer.fs, &file.current_path).ok()?;
+    (found.identity == file.position.identity).then_some(handle)
 }
 
 /// Begins to read a file.

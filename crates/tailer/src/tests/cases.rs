@@ -386,6 +386,28 @@ fn compressed_files_that_match_are_copies_or_read_as_text() {
     }
 }
 
+/// As after a `copytruncate`: nothing was read of the file when its compressed form appears.
+#[test]
+fn a_file_that_was_empty_is_read_once_if_it_is_rotated_and_compressed_at_once() {
+    for extension in ["gz", "zst"] {
+        on_both(&["app*"], |machine| {
+            machine.append("app.log", b"");
+            machine.scan();
+            machine.write("app.log", 24);
+            machine.rename("app.log", "app.log.1");
+            machine.write("app.log", 3);
+            machine.compress("app.log.1", extension);
+            machine.run();
+            machine.check();
+            machine.run_long();
+            machine.check();
+            machine.restart();
+            machine.run_long();
+            machine.check();
+        });
+    }
+}
+
 #[test]
 fn one_large_file_does_not_stop_others() {
     let mut machine = LogMachine::simulated(&["*.log"]);
