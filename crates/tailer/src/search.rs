@@ -345,10 +345,14 @@ fn give_up(tailer: &mut Tailer, key: FileKey, directories: &mut Directories<'_>)
     if file.missing_scans < MISSING_SCANS_MAX || is_awaited {
         return;
     }
-    if file.position.is_finished {
+    let was_empty = file.stage == Stage::Lost && file.position.fingerprint.length() == 0 && file.position.size == 0;
+    // The rotated file that came next is the one that was empty.
+    let is_its_rotated_form = |other: &TailedFile| other.predecessor == Some(key) && other.current_path != path;
+    if file.position.is_finished || (was_empty && tailer.files.values().any(is_its_rotated_form)) {
         tailer.remove(key);
         return;
     }
+    let Some(file) = tailer.files.get(&key) else { return };
     let reason = file.gap_reason();
     tailer.add_gap(key, reason);
     tailer.set_stage(key, Stage::Ending);

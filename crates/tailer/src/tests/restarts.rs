@@ -196,6 +196,24 @@ fn a_file_that_returns_after_its_gap_can_be_another_one() {
     assert_eq!(machine.tailer.counters().gaps(), 1);
 }
 
+#[test]
+fn an_empty_file_that_was_filled_and_compressed_meanwhile_is_no_gap() {
+    for extension in ["gz", "zst"] {
+        on_both(&["*.log", "*.log*"], |machine| {
+            machine.append("app.log", b"");
+            machine.run();
+            machine.write("app.log", 24);
+            machine.rename("app.log", "app.log.1");
+            machine.write("app.log", 3);
+            machine.compress("app.log.1", extension);
+            machine.restart();
+            machine.run_long();
+            machine.check();
+            assert_eq!(machine.tailer.gaps().count(), 0);
+        });
+    }
+}
+
 /// The number of the file is free when its compressed form is written, as with a program that compresses through another disk.
 #[test]
 fn a_compressed_form_with_the_number_of_its_file_is_read_to_its_end() {
