@@ -52,11 +52,7 @@ impl<'b, R: LayoutReader> LayoutSearch<'b, R> {
         };
         let tables = self.block.tree.tables(tables);
         if table_ids.is_none() {
-            let found = self.read_table(tables, 0, among)?;
-            return Some(RowsByLayout {
-                decided: among.clone() & found.decided,
-                passing: among.clone() & found.passing,
-            });
+            return self.read_table(tables, 0, among);
         }
         let DecodedColumn::TableRows { table_values, .. } = self.block.decoded_column(root)? else { return None };
         // The first list has the rows that are in no table.
@@ -70,9 +66,7 @@ impl<'b, R: LayoutReader> LayoutSearch<'b, R> {
                 }
             };
             let found = self.read_table(tables, table, &selected)?;
-            for (rows, lines_of_block) in
-                [(found.decided & selected.clone(), &mut decided), (found.passing & selected, &mut passing)]
-            {
+            for (rows, lines_of_block) in [(found.decided, &mut decided), (found.passing, &mut passing)] {
                 for row in rows.first_in(0..lines.len(), usize::MAX) {
                     lines_of_block.set(*lines.get(row)? as usize);
                 }

@@ -393,10 +393,7 @@ fn a_file_that_was_empty_is_read_once_if_it_is_rotated_and_compressed_at_once() 
         on_both(&["app*"], |machine| {
             machine.append("app.log", b"");
             machine.scan();
-            machine.write("app.log", 24);
-            machine.rename("app.log", "app.log.1");
-            machine.write("app.log", 3);
-            machine.compress("app.log.1", extension);
+            machine.fill_rotate_and_compress(extension);
             machine.run();
             machine.check();
             machine.run_long();

@@ -202,6 +202,14 @@ impl LogMachine {
         self.append(to, &bytes);
     }
 
+    /// Fills `app.log`, rotates and compresses it, and begins a new one, all before the next scan.
+    pub(super) fn fill_rotate_and_compress(&mut self, extension: &str) {
+        self.write("app.log", 24);
+        self.rename("app.log", "app.log.1");
+        self.write("app.log", 3);
+        self.compress("app.log.1", extension);
+    }
+
     /// Replaces a file by a compressed one, as `gzip` or `zstd --rm` does.
     pub(super) fn compress(&mut self, name: &str, extension: &str) {
         let bytes = self.contents(name);

@@ -202,10 +202,7 @@ fn an_empty_file_that_was_filled_and_compressed_meanwhile_is_no_gap() {
         on_both(&["*.log", "*.log*"], |machine| {
             machine.append("app.log", b"");
             machine.run();
-            machine.write("app.log", 24);
-            machine.rename("app.log", "app.log.1");
-            machine.write("app.log", 3);
-            machine.compress("app.log.1", extension);
+            machine.fill_rotate_and_compress(extension);
             machine.restart();
             machine.run_long();
             machine.check();
