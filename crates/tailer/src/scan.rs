@@ -17,7 +17,7 @@ use crate::content::{continues, open_regular};
 use crate::pattern::{Directories, find_matches};
 use crate::position::FileKey;
 use crate::rotation_name::{Compression, family, is_unsupported};
-use crate::search::{find_entry, may_be_another, search};
+use crate::search::{find_entry, is_of_family, may_be_another, search};
 use crate::tailed_file::{Stage, size_and_time};
 use crate::tailer::Tailer;
 use crate::unpacker::unpacked_head;
@@ -257,8 +257,14 @@ fn recognise(tailer: &mut Tailer, key: FileKey, stat: &FileStat) -> bool {
         }
         return true;
     }
-    if file.stage == Stage::Lost && may_be_another(&file.position, &file.current_path, stat.size) {
-        tailer.forget_identity(key);
+    let is_doubtful = match file.stage {
+        Stage::Lost => true,
+        // A rotation since the last scan is more likely than another file with its number.
+        Stage::Following => !is_of_family(&file.position, &file.current_path),
+        _ => false,
+    };
+    if is_doubtful && may_be_another(&file.position, &file.current_path, stat.size) {
+        tailer.lose(key);
         return false;
     }
     let position = &file.position;

@@ -69,7 +69,7 @@ fn search_by_number(tailer: &mut Tailer, key: FileKey, directories: &mut Directo
     let path = find_entry(directories, &file.position);
     if let Some(path) = path
         && let Some(stat) = directories.stat(&path)
-        && !(may_be_another(&file.position, &path, stat.size) && is_of_family(&file.position, &path))
+        && !may_be_another(&file.position, &path, stat.size)
         && adopt(tailer, key, &SearchCandidate { path, stat }, false)?
     {
         return Ok(true);
@@ -87,7 +87,7 @@ pub(crate) fn may_be_another(position: &FilePosition, path: &Path, size: u64) ->
 }
 
 /// Whether the name of `path` is that of the file, apart from what rotation adds. Only such files are found by their contents.
-fn is_of_family(position: &FilePosition, path: &Path) -> bool {
+pub(crate) fn is_of_family(position: &FilePosition, path: &Path) -> bool {
     path.file_name().map(family) == position.path.file_name().map(family)
 }
 

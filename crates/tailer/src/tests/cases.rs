@@ -649,6 +649,28 @@ fn reading_costs_nothing_for_idle_files() {
 }
 
 #[test]
+fn the_number_of_an_empty_file_that_is_not_open_can_be_given_to_another_log() {
+    let mut machine = LogMachine::simulated(&["*.log*"]);
+    machine.fs().reuse_inode_numbers();
+    machine.configure(|config| config.close_idle_after = Duration::from_secs(900));
+    machine.append("a.log", b"");
+    machine.write("b.log", 3);
+    machine.run_long();
+    let number = machine.env.fs.stat(&machine.path("a.log")).unwrap().identity;
+    machine.remove("a.log");
+    machine.rename("b.log", "b.log.1");
+    machine.write("b.log", 5);
+    assert_eq!(machine.env.fs.stat(&machine.path("b.log")).unwrap().identity, number);
+    machine.run();
+    machine.copy("b.log", "b.log.2");
+    machine.write_from("b.log", 0, b"");
+    machine.write("b.log", 2);
+    machine.run();
+    machine.check_lines();
+    assert!(machine.sink.delivered.iter().all(|(path, _)| path.ends_with("b.log")));
+}
+
+#[test]
 fn excluded_files_are_not_read() {
     let mut machine = LogMachine::simulated(&["*.log"]);
     machine.configure(|config| config.excluded = vec![PathPattern::parse("b*").unwrap()]);

@@ -128,6 +128,31 @@ fn a_reused_number_is_another_file() {
 }
 
 #[test]
+fn the_number_of_an_empty_file_can_be_given_to_another_log() {
+    for pattern in ["*.log", "*.log*"] {
+        let mut machine = LogMachine::simulated(&[pattern]);
+        machine.fs().reuse_inode_numbers();
+        machine.append("app.log", b"");
+        machine.write("b.log", 3);
+        machine.run();
+        let number = machine.env.fs.stat(&machine.path("app.log")).unwrap().identity;
+        machine.restart();
+        machine.fill_rotate_and_compress("gz");
+        machine.rename("b.log", "b.log.1");
+        machine.write("b.log", 5);
+        assert_eq!(machine.env.fs.stat(&machine.path("b.log")).unwrap().identity, number);
+        machine.run();
+        // A copy of it is known as one.
+        machine.copy("b.log", "b.log.2");
+        machine.write_from("b.log", 0, b"");
+        machine.write("b.log", 2);
+        machine.run();
+        machine.check();
+        assert!(machine.sink.delivered.iter().all(|(path, line)| line.contains("b.log") == path.ends_with("b.log")));
+    }
+}
+
+#[test]
 fn a_vanished_file_is_a_gap() {
     on_both(&["*.log"], |machine| {
         machine.configure(|config| config.read_bytes = 10_000);
