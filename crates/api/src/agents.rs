@@ -58,11 +58,11 @@ struct AgentPage {
 impl App {
     /// Shows the agents of this registry, and serves them to the other nodes of the cluster.
     #[must_use]
-    pub fn with_agents(mut self, agents: Arc<AgentRegistry>, cluster: &Cluster) -> Self {
-        self.agents = agents;
-        let app = self.clone();
-        cluster.router().add(AGENTS, move |_: Body| serve_agents(app.clone()));
-        self
+    pub fn with_agents(self, agents: Arc<AgentRegistry>, cluster: &Cluster) -> Self {
+        let app = self.changed(|app| app.agents = agents);
+        let served = app.clone();
+        cluster.router().add(AGENTS, move |_: Body| serve_agents(served.clone()));
+        app
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -57,7 +58,11 @@ pub trait StatusPart: Debug + Send + Sync {
 
 /// The state behind the handlers. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct App {
+pub struct App(Arc<AppState>);
+
+/// What the handlers find in an [`App`]. Each middleware clones the app for each request, so this is shared.
+#[derive(Clone, Debug)]
+pub struct AppState {
     pub(crate) answers: Answers,
     pub(crate) env: Env,
     pub(crate) config: Arc<Config>,
@@ -109,7 +114,7 @@ impl App {
         let intake = Intake::new(Arc::clone(answers.engine().queue()), env.clone());
         let bodies = BodyIntake::new(intake, config.body_limits(), metrics.bodies.clone());
         let config = Arc::new(config);
-        Self {
+        Self(Arc::new(AppState {
             answers,
             env,
             bodies,
@@ -134,50 +139,55 @@ impl App {
             reloads: Reloads::default(),
             status_parts: Vec::new(),
             ready: Arc::new(AtomicBool::new(true)),
-        }
+        }))
+    }
+
+    /// The same after a change, which earlier clones do not see.
+    pub(crate) fn changed(mut self, change: impl FnOnce(&mut AppState)) -> Self {
+        change(Arc::make_mut(&mut self.0));
+        self
     }
 
     /// The same with a filter of the events that senders of other protocols send.
     #[must_use]
     pub fn with_event_filter(self, filter: Option<Arc<dyn EventFilter>>) -> Self {
-        Self { bodies: self.bodies.with_filter(filter), ..self }
+        self.changed(|app| app.bodies = app.bodies.clone().with_filter(filter))
     }
 
     /// Recognises clients by this authenticator, and refuses others.
     #[must_use]
     pub fn with_authenticator(self, authenticator: Option<Authenticator>) -> Self {
-        Self { authenticator, ..self }
+        self.changed(|app| app.authenticator = authenticator)
     }
 
     /// The same with an audit trail, or without one.
     #[must_use]
     pub fn with_audit(self, audit: Option<Arc<AuditTrail>>) -> Self {
-        Self { audit, ..self }
+        self.changed(|app| app.audit = audit)
     }
 
     /// The same with the reloads of changed files, for the status.
     #[must_use]
     pub fn with_reloads(self, reloads: Reloads) -> Self {
-        Self { reloads, ..self }
+        self.changed(|app| app.reloads = reloads)
     }
 
     /// Adds the progress of repair to the status. Call it before [`Self::with_cluster`].
     #[must_use]
     pub fn with_repair(self, repair: Option<Arc<Repair>>) -> Self {
-        Self { repair, ..self }
+        self.changed(|app| app.repair = repair)
     }
 
     /// The same with erasures, which this spreads to the other nodes.
     #[must_use]
     pub fn with_erasures(self, erasures: Option<ErasureSpread>) -> Self {
-        Self { erasures, ..self }
+        self.changed(|app| app.erasures = erasures)
     }
 
     /// Adds a part to the status. Call it before [`Self::with_cluster`].
     #[must_use]
-    pub fn with_status_part(mut self, part: Option<Arc<dyn StatusPart>>) -> Self {
-        self.status_parts.extend(part);
-        self
+    pub fn with_status_part(self, part: Option<Arc<dyn StatusPart>>) -> Self {
+        self.changed(|app| app.status_parts.extend(part))
     }
 
     /// Sets whether the node is ready for traffic; `false` while it stops.
@@ -199,5 +209,13 @@ impl App {
 
     pub(crate) fn now(&self) -> Millis {
         Millis(self.env.clock.unix_ms())
+    }
+}
+
+impl Deref for App {
+    type Target = AppState;
+
+    fn deref(&self) -> &AppState {
+        &self.0
     }
 }

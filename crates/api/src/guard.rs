@@ -32,10 +32,10 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
-/// The check and the accepted host names. Cheap to clone.
-#[derive(Clone, Debug)]
+/// The check and the accepted host names.
+#[derive(Debug)]
 pub(crate) struct Guard {
-    names: Arc<[String]>,
+    names: Vec<String>,
     /// Its certificate changes while the node runs, and with it the names that a browser trusts to be this node.
     tls: Option<ListenerTls>,
     metrics: Metrics,
@@ -95,7 +95,7 @@ impl Guard {
 }
 
 /// The check as middleware.
-pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+pub(crate) async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     match guard.check(request.method(), request.uri(), request.headers()) {
         Ok(()) => next.run(request).await,
         Err(reason) => {

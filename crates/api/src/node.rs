@@ -36,11 +36,10 @@ impl App {
     /// Adds the cluster to the status, and serves the status of this node to the others. Call it after
     /// [`Self::with_repair`].
     #[must_use]
-    pub fn with_cluster(mut self, cluster: Arc<Cluster>, replication_factor: u32) -> Self {
+    pub fn with_cluster(self, cluster: Arc<Cluster>, replication_factor: u32) -> Self {
         let app = self.clone();
         cluster.router().add(STATUS, move |_: Body| serve_status(app.clone()));
-        self.membership = Some(ClusterMembership { cluster, replication_factor });
-        self
+        self.changed(|app| app.membership = Some(ClusterMembership { cluster, replication_factor }))
     }
 }
 

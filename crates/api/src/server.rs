@@ -112,7 +112,7 @@ pub fn otlp_routes() -> Vec<(&'static str, RouteAccess)> {
 }
 
 pub(crate) fn router(app: App) -> Router {
-    let guard = Guard::new(&app.config, app.metrics.clone());
+    let guard = Arc::new(Guard::new(&app.config, app.metrics.clone()));
     let (routes, check) = http_routes().with_check(&app, "http");
     routes
         .fallback(node::unknown_path)
@@ -127,7 +127,7 @@ pub(crate) fn router(app: App) -> Router {
 }
 
 pub(crate) fn otlp_router(app: App) -> Router {
-    let guard = Guard::new(&app.config, app.metrics.clone());
+    let guard = Arc::new(Guard::new(&app.config, app.metrics.clone()));
     let (routes, check) = otlp_http_routes().with_check(&app, "otlp-http");
     routes
         .fallback(senders::unknown_otlp_path)

@@ -107,15 +107,27 @@ impl BlockUnit {
     /// Whether the skip filter admits a match in one of the requested streams.
     fn may_match(&self, request: &Request, plan: &Plan) -> bool {
         let BlockRef { source, index } = &self.block;
+        // Without a readable filter the block is searched, which detects its damage.
+        let filter = || self.block_cache.filter((source.id(), *index), || source.filter(*index)).ok();
+        self.admits_match(request, plan, filter)
+    }
+
+    /// Whether the skip filter is known to admit no match, without reading it.
+    pub(crate) fn is_known_to_match_nothing(&self, request: &Request, plan: &Plan) -> bool {
+        let BlockRef { source, index } = &self.block;
+        !self.admits_match(request, plan, || self.block_cache.cached_filter((source.id(), *index)))
+    }
+
+    /// Whether a match is possible; without a filter it is.
+    fn admits_match(&self, request: &Request, plan: &Plan, filter: impl FnOnce() -> Option<Arc<Vec<u8>>>) -> bool {
+        let BlockRef { source, index } = &self.block;
         let labels = source.streams(*index).into_iter();
         let bounds: Vec<BoundPlan> =
             labels.filter(|labels| request.matches_stream(labels)).map(|labels| plan.bind(labels)).collect();
         if bounds.iter().any(|bound| matches!(bound, BoundPlan::All)) {
             return true;
         }
-        // Without a readable filter the block is searched, which detects its damage.
-        let filter = self.block_cache.filter((source.id(), *index), || source.filter(*index));
-        filter.map_or(true, |filter| {
+        filter().is_none_or(|filter| {
             let may_match =
                 |has_attributes| bounds.iter().any(|bound| bound.may_match(BlockFilter::new(&filter), has_attributes));
             may_match(false) || (may_match(true) && source.may_have_attributes(*index))

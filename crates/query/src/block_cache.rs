@@ -125,14 +125,20 @@ impl BlockCache {
         key: BlockKey,
         read: impl FnOnce() -> Result<Vec<u8>, E>,
     ) -> Result<Arc<Vec<u8>>, E> {
-        if let Some(CacheEntry::Filter(filter)) =
-            self.entries.as_ref().and_then(|cache| cache.get(&(key, CachedPart::Filter)))
-        {
+        if let Some(filter) = self.cached_filter(key) {
             return Ok(filter);
         }
         let filter = Arc::new(read()?);
         self.insert_entry((key, CachedPart::Filter), CacheEntry::Filter(Arc::clone(&filter)));
         Ok(filter)
+    }
+
+    /// The skip filter of a block, if it is cached.
+    pub(crate) fn cached_filter(&self, key: BlockKey) -> Option<Arc<Vec<u8>>> {
+        match self.entries.as_ref()?.get(&(key, CachedPart::Filter))? {
+            CacheEntry::Filter(filter) => Some(filter),
+            _ => None,
+        }
     }
 
     /// A block, if it is cached.

@@ -21,6 +21,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::request::Cancel;
 use crate::search::Search;
+use crate::snapshot::{units, with_retention};
 use crate::tail::Tail;
 
 mod answers;
@@ -407,6 +408,26 @@ fn blocks_of_text_are_cached() {
         ),
         (0, 1, 2)
     );
+}
+
+#[test]
+fn a_block_whose_cached_filter_admits_no_match_takes_no_job() {
+    let mut node = TestEngine::new();
+    node.put("a line of some length, so that it is a block of columns");
+    node.move_to_store();
+    let jobs = |text: &str| {
+        let request = with_retention(&node.engine, request_all_time(text));
+        let mut stats = QueryStats::default();
+        let count = units(&node.engine, &request, &Plan::compile(&request.expr).unwrap(), &mut stats).len();
+        (count, stats.segments_read)
+    };
+    assert_eq!(jobs("absent"), (1, 1), "its filter is not read before a job");
+    let counts =
+        || [node.count_with_stats(&request_all_time("absent")), node.count_with_stats(&request_all_time("line"))];
+    let first = counts();
+    assert_eq!((first[0].0, first[0].1.segments_read, first[1].0), (0, 1, 1));
+    assert_eq!((jobs("absent"), jobs("line")), ((0, 1), (1, 1)));
+    assert_eq!(counts(), first);
 }
 
 #[test]

@@ -30,13 +30,13 @@ use crate::grpc::{self, GrpcError};
 /// The header with the key of Datadog's clients.
 const DATADOG_KEY: &str = "dd-api-key";
 
-/// The check of one listener. Cheap to clone.
-#[derive(Clone, Debug)]
+/// The check of one listener.
+#[derive(Debug)]
 pub(crate) struct AccessCheck {
     authenticator: Option<Authenticator>,
     provider: IdentityProvider,
     listener: &'static str,
-    rules: Arc<BTreeMap<&'static str, RouteRule>>,
+    rules: BTreeMap<&'static str, RouteRule>,
 }
 
 /// Why a request is refused.
@@ -52,7 +52,7 @@ impl From<AuthRefusal> for Refused {
 }
 
 impl AccessCheck {
-    pub(super) fn new(app: &App, listener: &'static str, rules: Arc<BTreeMap<&'static str, RouteRule>>) -> Self {
+    pub(super) fn new(app: &App, listener: &'static str, rules: BTreeMap<&'static str, RouteRule>) -> Self {
         Self { authenticator: app.authenticator.clone(), provider: app.provider.clone(), listener, rules }
     }
 
@@ -76,7 +76,7 @@ pub(crate) fn asks_for_json(headers: &HeaderMap) -> bool {
 }
 
 /// Recognises the client of a request, or refuses it.
-pub(crate) async fn check(State(check): State<AccessCheck>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn check(State(check): State<Arc<AccessCheck>>, mut request: Request, next: Next) -> Response {
     let Some(authenticator) = &check.authenticator else {
         request.extensions_mut().insert(RequestClient(ClientAccess::default()));
         return next.run(request).await;

@@ -47,7 +47,7 @@ impl Routes {
     }
 
     /// The router, and the check of the rules for a layer around it.
-    pub(crate) fn with_check(self, app: &App, listener: &'static str) -> (Router<App>, AccessCheck) {
-        (self.router, AccessCheck::new(app, listener, Arc::new(self.rules)))
+    pub(crate) fn with_check(self, app: &App, listener: &'static str) -> (Router<App>, Arc<AccessCheck>) {
+        (self.router, Arc::new(AccessCheck::new(app, listener, self.rules)))
     }
 }
