@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::{Env, Fs as _, real, sim};
+use bucksaw_env::{Env, FileIdentity, Fs as _, real, sim};
 
 use crate::{FileChunk, FileKey, FilePosition, PathPattern, Tailer, TailerConfig};
 
@@ -208,6 +208,19 @@ impl LogMachine {
         self.rename("app.log", "app.log.1");
         self.write("app.log", 3);
         self.compress("app.log.1", extension);
+    }
+
+    /// Rotates `b.log`, whose new file must get this number, and then copies and truncates it, with scans in between.
+    pub(super) fn rotate_into_number(&mut self, number: FileIdentity) {
+        self.rename("b.log", "b.log.1");
+        self.write("b.log", 5);
+        assert_eq!(self.env.fs.stat(&self.path("b.log")).unwrap().identity, number);
+        self.run();
+        // A copy of it is known as one.
+        self.copy("b.log", "b.log.2");
+        self.write_from("b.log", 0, b"");
+        self.write("b.log", 2);
+        self.run();
     }
 
     /// Replaces a file by a compressed one, as `gzip` or `zstd --rm` does.

@@ -138,15 +138,7 @@ fn the_number_of_an_empty_file_can_be_given_to_another_log() {
         let number = machine.env.fs.stat(&machine.path("app.log")).unwrap().identity;
         machine.restart();
         machine.fill_rotate_and_compress("gz");
-        machine.rename("b.log", "b.log.1");
-        machine.write("b.log", 5);
-        assert_eq!(machine.env.fs.stat(&machine.path("b.log")).unwrap().identity, number);
-        machine.run();
-        // A copy of it is known as one.
-        machine.copy("b.log", "b.log.2");
-        machine.write_from("b.log", 0, b"");
-        machine.write("b.log", 2);
-        machine.run();
+        machine.rotate_into_number(number);
         machine.check();
         assert!(machine.sink.delivered.iter().all(|(path, line)| line.contains("b.log") == path.ends_with("b.log")));
     }
