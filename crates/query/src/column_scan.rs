@@ -1,14 +1,14 @@
 //! Scans columnar blocks: the columns decide which records match, and these are passed on before they are built.
 
 use std::cell::Cell;
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 
 use bucksaw_scan::{BoundPlan, Plan};
 use bucksaw_search::{Bitmap, RowSet, SearchBlock as _};
 use bucksaw_segment::{ColumnarBlock, StreamSlice};
 
 use crate::column_records::ColumnRecords;
-use crate::request::{Cancel, Order, Request};
+use crate::request::{Cancel, Request};
 use crate::text_scan::{MatchChunk, Visit};
 
 /// How a scan of columns ended.
@@ -67,7 +67,15 @@ pub(crate) fn scan(
             }
         };
         may_stop.set(false);
-        if visit_matching(block, slice, rows_of_slice, rows, request.order, limit, visit)?.is_break() {
+        let records = ColumnRecords::new(block, (slice, rows_of_slice), rows, (request.order, limit));
+        if records.count() == 0 {
+            continue;
+        }
+        let flow = visit(MatchChunk::Columns(&records));
+        if records.is_damaged() {
+            return None;
+        }
+        if flow.is_break() {
             break;
         }
     }
@@ -103,35 +111,4 @@ fn requested_rows(block: &ColumnarBlock, request: &Request) -> RowSet {
         }
     }
     RowSet::from_bitmap(bits)
-}
-
-fn visit_matching(
-    block: &ColumnarBlock,
-    slice: &StreamSlice,
-    rows_of_slice: Range<usize>,
-    rows: &RowSet,
-    order: Order,
-    limit: usize,
-    visit: Visit<'_>,
-) -> Option<ControlFlow<()>> {
-    let all_match = *rows == RowSet::All || rows_of_slice.clone().all(|row| rows.contains(row));
-    let first = rows_of_slice.start;
-    let selected = if all_match && limit >= rows_of_slice.len() {
-        None
-    } else {
-        let row = |row: usize| (row - first) as u32;
-        let selected: Vec<u32> = match order {
-            Order::Descending if limit < rows_of_slice.len() => {
-                rows.last_in(rows_of_slice, limit).into_iter().map(row).collect()
-            }
-            _ => rows.first_in(rows_of_slice, limit).map(row).collect(),
-        };
-        if selected.is_empty() {
-            return Some(ControlFlow::Continue(()));
-        }
-        Some(selected)
-    };
-    let records = ColumnRecords::new(block, slice, first, selected);
-    let flow = visit(MatchChunk::Columns(&records));
-    (!records.is_damaged()).then_some(flow)
 }

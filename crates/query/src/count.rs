@@ -483,7 +483,10 @@ impl JobCount {
             MatchChunk::Columns(records) => records.labels(),
         };
         match (self.grouping.of_stream(labels), chunk) {
-            (Some(group), MatchChunk::Columns(records)) => self.add_rows(&records.matching_rows(), group),
+            (Some(group), MatchChunk::Columns(records)) => match self.single_count(records.slice_rows(), group) {
+                Some(count) => *count += records.count() as u64,
+                None => self.add_rows(&records.matching_rows(), group),
+            },
             (None, MatchChunk::Columns(records)) => {
                 let mut ids = RowIds::new(records.slice_rows());
                 records.for_each(&mut |row, record| {

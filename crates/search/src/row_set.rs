@@ -76,6 +76,21 @@ impl Bitmap {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
+    /// The number of bits of a range that are set.
+    pub fn count_in(&self, range: Range<usize>) -> usize {
+        self.words_in(range).map(|(_, word)| word.count_ones() as usize).sum()
+    }
+
+    /// The numbers of the words of a range, and the words without bits outside it.
+    fn words_in(&self, range: Range<usize>) -> impl DoubleEndedIterator<Item = (usize, u64)> + Clone + '_ {
+        let end = range.end.min(self.len);
+        let words = self.words.iter().enumerate().take(end.div_ceil(64)).skip(range.start / 64);
+        words.map(move |(at, word)| {
+            let (from, to) = (range.start.saturating_sub(at * 64), (end - at * 64).min(64));
+            (at, if from < to { *word & u64::MAX >> (64 - (to - from)) << from } else { 0 })
+        })
+    }
+
     /// The rows whose bit is set, in rising order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + Clone + '_ {
         self.iter_in(0..self.len)
@@ -83,17 +98,24 @@ impl Bitmap {
 
     /// The rows of a range whose bit is set, in rising order.
     pub fn iter_in(&self, range: Range<usize>) -> impl Iterator<Item = usize> + Clone + '_ {
-        let end = range.end.min(self.len);
-        let words = self.words.iter().enumerate().take(end.div_ceil(64)).skip(range.start / 64);
-        words.flat_map(move |(at, word)| {
-            let (from, to) = (range.start.saturating_sub(at * 64), (end - at * 64).min(64));
-            let mut word = if from < to { *word & u64::MAX >> (64 - (to - from)) << from } else { 0 };
+        self.words_in(range).flat_map(|(at, mut word)| {
             std::iter::from_fn(move || {
                 let bit = word.trailing_zeros();
                 (word != 0).then(|| {
                     word &= word - 1;
                     at * 64 + bit as usize
                 })
+            })
+        })
+    }
+
+    /// The rows of a range whose bit is set, in falling order.
+    fn iter_back_in(&self, range: Range<usize>) -> impl Iterator<Item = usize> + '_ {
+        self.words_in(range).rev().flat_map(|(at, mut word)| {
+            std::iter::from_fn(move || {
+                let bit = word.checked_ilog2()?;
+                word ^= 1 << bit;
+                Some(at * 64 + bit as usize)
             })
         })
     }
@@ -159,9 +181,22 @@ impl RowSet {
 
     /// The last `limit` rows of a range that are in the set, in rising order.
     pub fn last_in(&self, range: Range<usize>, limit: usize) -> Vec<usize> {
-        let mut last: Vec<usize> = range.rev().filter(|row| self.contains(*row)).take(limit).collect();
+        let mut last: Vec<usize> = match self {
+            Self::None => Vec::new(),
+            Self::All => range.rev().take(limit).collect(),
+            Self::Some(bits) => bits.iter_back_in(range).take(limit).collect(),
+        };
         last.reverse();
         last
+    }
+
+    /// The number of rows of a range in the set.
+    pub fn count_in(&self, range: Range<usize>) -> usize {
+        match self {
+            Self::None => 0,
+            Self::All => range.len(),
+            Self::Some(bits) => bits.count_in(range),
+        }
     }
 
     /// The number of rows in the set, of `len` in total.
@@ -238,6 +273,7 @@ mod tests {
             }
             let inside: Vec<usize> = Bitmap::full(len).iter_in(start..start + count).collect();
             prop_assert_eq!(&inside, &(start.min(len)..(start + count).min(len)).collect::<Vec<_>>());
+            prop_assert_eq!(bits.count_in(0..250), inside.len());
             prop_assert_eq!(inside, bits.iter().collect::<Vec<_>>());
             let all = RowSet::Some(Bitmap::full(len));
             prop_assert_eq!((all & !RowSet::from_bitmap(bits.clone())).count(len), len - bits.count());
@@ -253,6 +289,7 @@ mod tests {
             let range = bounds.0.min(len)..bounds.1.min(len);
             for rows in [RowSet::from_fn(len, |row| row % modulus == 0), RowSet::None, RowSet::All] {
                 let in_range: Vec<usize> = range.clone().filter(|row| rows.contains(*row)).collect();
+                prop_assert_eq!(rows.count_in(range.clone()), in_range.len());
                 let count = limit.min(in_range.len());
                 prop_assert_eq!(rows.first_in(range.clone(), limit).collect::<Vec<_>>(), &in_range[..count]);
                 prop_assert_eq!(rows.last_in(range.clone(), limit), &in_range[in_range.len() - count..]);
