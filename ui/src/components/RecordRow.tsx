@@ -141,6 +141,9 @@ function NoticeRow({ id, row, index, count, top, zone, isAt, measure }: Props) {
   );
 }
 
+/** One function for all values, so that an unchanged one is not rendered again. */
+const noHits: Highlighter = () => [];
+
 function Columns({ row, names, widths }: { row: Row; names: readonly string[]; widths: readonly number[] }) {
   return names.map((name, at) => {
     const value = fieldValue(row, name);
@@ -151,7 +154,7 @@ function Columns({ row, names, widths }: { row: Row; names: readonly string[]; w
         style={{ width: widths[at] }}
         title={value?.slice(0, 500)}
       >
-        {value === undefined ? "–" : <LogText text={value.slice(0, 200)} find={() => []} most={200} />}
+        {value === undefined ? "–" : <LogText text={value.slice(0, 200)} find={noHits} most={200} />}
       </span>
     );
   });
