@@ -1,7 +1,8 @@
 //! `compare`: two builds of the program on the same input, with every query run by both in turn.
 //!
 //! Other load of the machine slows both runs of a pair, so the ratio of a pair is more precise than two measurements one
-//! after the other. The other build may be older: only its lines port and the calls `count` and `query` are used.
+//! after the other. The other build may be older: only its lines port and the calls `count` and `query` are used, and the
+//! metric of the backlog if it has that.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -18,8 +19,8 @@ use crate::results::{BenchRun, Figure, figure};
 use crate::search::{Query, QueryResult, run_query, standard_queries};
 use crate::{feed, machine, process};
 
-/// A node counts as settled when it has used hardly any CPU for this time. Merges are at most 10 s apart, but full segments that
-/// were stored with the quick codec may wait longer for their turn.
+/// A node counts as settled when it has used hardly any CPU for this time and has no backlog: segments that were stored with
+/// the quick codec wait for their turn. A build without the metric of the backlog has this time only.
 const IDLE_TIME: Duration = Duration::from_secs(25);
 
 /// CPU seconds in that time that a node with work exceeds.
@@ -81,7 +82,8 @@ fn ingest(context: &BenchContext, program: &Path, dir: &str, corpus: &Corpus) ->
     let mut idle: Option<(Instant, f64)> = None;
     let cpu = wait::until("the store to become idle", Duration::from_millis(500), SETTLE_MAX, || {
         let cpu = node.cpu()?;
-        idle = idle.filter(|(_, started)| cpu - started < IDLE_CPU_SECONDS);
+        let is_idle = node.metric("bucksaw_store_backlog_bytes")? == 0.0;
+        idle = idle.filter(|(_, started)| is_idle && cpu - started < IDLE_CPU_SECONDS);
         let (since, started) = *idle.get_or_insert((Instant::now(), cpu));
         Ok((since.elapsed() >= IDLE_TIME).then_some(started))
     })?;
