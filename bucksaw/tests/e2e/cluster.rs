@@ -7,7 +7,11 @@ mod retry;
 mod secret;
 mod watch;
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 use serde_json::Value;
 
@@ -16,12 +20,34 @@ use crate::client::call;
 use crate::node::{TestServer, bucksaw};
 use crate::wait::{wait_for, wait_until};
 
+/// The flags of all nodes of this test: replication factor 2, and a secret that no other test has. Nodes that look for a member
+/// that has ended would otherwise join a node of another test that got its port.
+fn flags() -> Vec<String> {
+    let test = thread::current().name().unwrap_or_default().replace("::", "-");
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.secret"));
+    fs::write(&file, format!("the secret of the cluster of {test}\n")).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    ["--replication-factor", "2", "--cluster-secret-file", file.to_str().unwrap()].map(str::to_owned).to_vec()
+}
+
+/// The flags of a test, and further ones.
+fn flags_and<'a>(flags: &'a [String], more: &[&'a str]) -> Vec<&'a str> {
+    flags.iter().map(String::as_str).chain(more.iter().copied()).collect()
+}
+
 /// A cluster with replication factor 2.
 fn start(size: usize) -> Vec<TestServer> {
-    let first = TestServer::start(&["--replication-factor", "2"]);
-    let join = first.address("cluster").to_owned();
+    start_with(size, &[])
+}
+
+/// A cluster with replication factor 2 and further flags.
+fn start_with(size: usize, more: &[&str]) -> Vec<TestServer> {
+    let flags = flags();
+    let first = TestServer::start(&flags_and(&flags, more));
+    let join = ["--join", first.address("cluster")].map(str::to_owned);
+    let joining = [&flags[..], &join].concat();
     let mut nodes = vec![first];
-    nodes.extend((1..size).map(|_| TestServer::start(&["--replication-factor", "2", "--join", &join])));
+    nodes.extend((1..size).map(|_| TestServer::start(&flags_and(&joining, more))));
     for node in &nodes {
         wait_until("all are members", || members(node, "alive") == size);
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use bucksaw_faults::Random;
 use serde_json::Value;
 
-use super::{id, start, status};
+use super::{flags, flags_and, id, start, status};
 use crate::node::{TestServer, bucksaw};
 use crate::wait::wait_until;
 
@@ -178,7 +178,7 @@ fn a_damaged_block_makes_answers_partial_while_the_store_with_the_replica_is_dow
     assert_eq!(metric(&nodes[at], "bucksaw_store_damaged"), 1);
     // The first node has no seeds.
     let join = nodes[at].address("cluster").to_owned();
-    nodes[other].restart_with(&["--replication-factor", "2", "--join", &join]);
+    nodes[other].restart_with(&flags_and(&flags(), &["--join", &join]));
     wait_until("the block is re-replicated", || metric(&nodes[at], "bucksaw_store_damaged_re_replicated") == 1);
     wait_until("answers are complete", || counted(&nodes[at]) == (LINES, false));
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::{id, members, start};
+use super::{flags, flags_and, id, members, start};
 use crate::node::TestServer;
 use crate::wait::{wait_for, wait_until};
 
@@ -49,7 +49,7 @@ fn a_copy_of_a_running_node_is_refused() {
     let dir = home.path().join("copy");
     copy(nodes[2].dir(), &dir);
     for join in [&["--join", nodes[0].address("cluster")][..], &[]] {
-        let Err((status, log)) = TestServer::try_start_in(&dir, join) else { panic!("it runs") };
+        let Err((status, log)) = TestServer::try_start_in(&dir, &flags_and(&flags(), join)) else { panic!("it runs") };
         let node = id(&nodes[2]);
         let said = format!("node {node} already runs at {}: ", nodes[2].address("cluster"));
         assert_eq!(status.code(), Some(1), "{log}");
@@ -61,7 +61,7 @@ fn a_copy_of_a_running_node_is_refused() {
     }
     // As the message says: with its own id it is a normal node.
     fs::remove_file(dir.join("node.json")).unwrap();
-    let fourth = TestServer::start_in(&dir, &["--replication-factor", "2", "--join", nodes[0].address("cluster")]);
+    let fourth = TestServer::start_in(&dir, &flags_and(&flags(), &["--join", nodes[0].address("cluster")]));
     wait_until("all are members", || nodes.iter().chain([&fourth]).all(|node| members(node, "alive") == 4));
     wait_until("the record is counted once", || nodes.iter().chain([&fourth]).all(|node| node.count("one") == 1));
 }
@@ -76,7 +76,7 @@ fn no_answer_is_complete_while_a_node_runs_twice() {
     copy(third.dir(), &dir);
     // Like a machine whose image is being taken: it is paused and answers no probe.
     signal(third, Signal::STOP);
-    let copy = TestServer::start_in(&dir, &["--replication-factor", "2", "--join", first.address("cluster")]);
+    let copy = TestServer::start_in(&dir, &flags_and(&flags(), &["--join", first.address("cluster")]));
     signal(third, Signal::CONT);
     copy.post("/api/v1/ingest", &[], b"one\n").expect(200);
     third.post("/api/v1/ingest", &[], b"other\n").expect(200);

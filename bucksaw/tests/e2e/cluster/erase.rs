@@ -6,7 +6,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use super::{id, members};
+use super::{id, members, start_with};
 use crate::client::encode;
 use crate::node::TestServer;
 use crate::wait::wait_until;
@@ -16,15 +16,7 @@ const NEEDLE: &str = "4929-0000-1111";
 
 /// A cluster whose files have the bytes of records as they are.
 fn start_plain(size: usize) -> Vec<TestServer> {
-    let arguments = ["--replication-factor", "2", "--store-codec", "none"];
-    let first = TestServer::start(&arguments);
-    let join = first.address("cluster").to_owned();
-    let mut nodes = vec![first];
-    nodes.extend((1..size).map(|_| TestServer::start(&[&arguments[..], &["--join", &join]].concat())));
-    for node in &nodes {
-        wait_until("all are members", || members(node, "alive") == size);
-    }
-    nodes
+    start_with(size, &["--store-codec", "none"])
 }
 
 /// The files below a directory that have these bytes.
