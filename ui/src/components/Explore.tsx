@@ -111,7 +111,11 @@ export function Explore() {
   // What is open on a narrow screen is not remembered: there it covers the records.
   const [fieldsOver, setFieldsOver] = useState(false);
   const fieldsOpen = narrow ? fieldsOver : fieldsWanted;
-  const showFields = (open: boolean) => (narrow ? setFieldsOver(open) : prefer({ fields: open }));
+  const showFields = useCallback(
+    (open: boolean) => (narrow ? setFieldsOver(open) : prefer({ fields: open })),
+    [narrow],
+  );
+  const hideFields = useCallback(() => showFields(false), [showFields]);
   useSearch(() => setCursor(NOWHERE));
 
   const newestFirst = order === "desc";
@@ -344,7 +348,7 @@ export function Explore() {
                 columns={columns}
                 onTerm={addTerm}
                 onColumn={toggleColumn}
-                onClose={() => showFields(false)}
+                onClose={hideFields}
               />
             ) : undefined}
             <div className={styles.records} id="found" tabIndex={-1}>

@@ -1,6 +1,7 @@
-import { useMemo, useState } from "react";
+import { memo, useMemo, useState } from "react";
 import type { FieldCount, FieldFacts } from "../lib/complete.ts";
 import { type FieldGroup, groupFields, isOdd } from "../lib/fieldGroups.ts";
+import { noHits } from "../lib/highlight.ts";
 import { count, plural, share, short } from "../lib/numbers.ts";
 import { existsTerm, valueTerm } from "../lib/terms.ts";
 import type { FieldsAnswer } from "../state/useSearch.ts";
@@ -22,8 +23,8 @@ interface Props {
   onClose: () => void;
 }
 
-/** Labels and fields of the answer with their most frequent values. */
-export function FieldsPanel({ answer, problem, columns, onTerm, onColumn, onClose }: Props) {
+/** Labels and fields of the answer with their most frequent values. Its many buttons are not rendered again at each key. */
+export const FieldsPanel = memo(function FieldsPanel({ answer, problem, columns, onTerm, onColumn, onClose }: Props) {
   const [wanted, setWanted] = useState("");
   const [odd, setOdd] = useState(false);
   const all = answer?.fields ?? [];
@@ -98,7 +99,7 @@ export function FieldsPanel({ answer, problem, columns, onTerm, onColumn, onClos
       </div>
     </section>
   );
-}
+});
 
 function described(answer: FieldsAnswer | undefined): string {
   if (answer === undefined) return "Loading…";
@@ -244,7 +245,7 @@ function Value({ value, term, records, onTerm }: ValueProps) {
       >
         <span className={styles.line}>
           <b>
-            <LogText text={value.value === "" ? "(empty)" : value.value} find={() => []} most={120} />
+            <LogText text={value.value === "" ? "(empty)" : value.value} find={noHits} most={120} />
             {value.cut === true ? "…" : ""}
           </b>
           <small className={cx(styles.share)} title={`${count(value.count)} records`}>

@@ -1,6 +1,6 @@
 import { Menu } from "@base-ui/react/menu";
 import { Popover } from "@base-ui/react/popover";
-import { useState } from "react";
+import { memo, useState } from "react";
 import { readState, writeState } from "../lib/url.ts";
 import { go, pageState } from "../state/page.ts";
 import { forget, save, usePreferences } from "../state/preferences.ts";
@@ -13,7 +13,7 @@ import { Icon } from "./Icon.tsx";
 import styles from "./Menus.module.css";
 
 /** Named searches, stored in this browser. */
-export function SavedMenu({ open, onOpen }: { open: boolean; onOpen: (open: boolean) => void }) {
+export const SavedMenu = memo(function SavedMenu({ open, onOpen }: { open: boolean; onOpen: (open: boolean) => void }) {
   const { saved } = usePreferences();
   const [name, setName] = useState("");
   const keep = () => {
@@ -76,10 +76,10 @@ export function SavedMenu({ open, onOpen }: { open: boolean; onOpen: (open: bool
       </Popover.Portal>
     </Popover.Root>
   );
-}
+});
 
 /** Downloads the complete answer from the node. */
-export function DownloadMenu() {
+export const DownloadMenu = memo(function DownloadMenu() {
   const url = (format: "raw" | "json") => {
     const { q, order } = pageState();
     const { from, to } = pinned();
@@ -114,4 +114,4 @@ export function DownloadMenu() {
       </Menu.Portal>
     </Menu.Root>
   );
-}
+});

@@ -1,5 +1,5 @@
 import { memo } from "react";
-import type { Highlighter } from "../lib/highlight.ts";
+import { type Highlighter, noHits } from "../lib/highlight.ts";
 import { bytes } from "../lib/numbers.ts";
 import { rowText } from "../lib/rowText.ts";
 import { fieldValue } from "../lib/shownRows.ts";
@@ -140,9 +140,6 @@ function NoticeRow({ id, row, index, count, top, zone, isAt, measure }: Props) {
     </div>
   );
 }
-
-/** One function for all values, so that an unchanged one is not rendered again. */
-const noHits: Highlighter = () => [];
 
 function Columns({ row, names, widths }: { row: Row; names: readonly string[]; widths: readonly number[] }) {
   return names.map((name, at) => {

@@ -1,4 +1,5 @@
 import { Menu } from "@base-ui/react/menu";
+import { memo } from "react";
 import { REFRESH_SECONDS } from "../lib/url.ts";
 import { setRefresh } from "./actions.ts";
 import { Button, controls } from "./controls.tsx";
@@ -11,7 +12,7 @@ function nameOf(seconds: number): string {
 }
 
 /** How often the search is repeated. A hidden page repeats nothing. */
-export function RefreshMenu({ every }: { every: number }) {
+export const RefreshMenu = memo(function RefreshMenu({ every }: { every: number }) {
   return (
     <Menu.Root>
       <Menu.Trigger
@@ -44,4 +45,4 @@ export function RefreshMenu({ every }: { every: number }) {
       </Menu.Portal>
     </Menu.Root>
   );
-}
+});
