@@ -129,22 +129,46 @@ impl UnsettledRows {
         if states.common_state.is_some() {
             return None;
         }
-        let open: Vec<u32> =
-            states.states.iter().enumerate().filter(|(_, state)| **state > MATCHED).map(|(at, _)| at as u32).collect();
-        if open.len() == states.len {
+        // Counted before anything is allocated: mostly no row is settled, or too few.
+        let open_count = count_states(&states.states, |state| state > MATCHED);
+        if open_count == states.len {
             return None;
         }
-        let picked = states.gather(&open);
-        if picked.common_state.is_none() && open.len() * SETTLED_ROWS_DIVISOR > states.len * (SETTLED_ROWS_DIVISOR - 1)
-        {
+        let first_open = states.states.iter().copied().find(|state| *state > MATCHED);
+        let common_state =
+            first_open.filter(|first| count_states(&states.states, |state| state == *first) == open_count);
+        if common_state.is_none() && open_count * SETTLED_ROWS_DIVISOR > states.len * (SETTLED_ROWS_DIVISOR - 1) {
             return None;
         }
+        let open = open_rows(&states.states, open_count);
+        let picked = match common_state {
+            Some(state) => RowStates::all(state, open.len()),
+            None => states.gather(&open),
+        };
         let of = |list: Option<&[u32]>| match list {
             None => open.clone(),
             Some(list) => open.iter().filter_map(|at| list.get(*at as usize).copied()).collect(),
         };
         Some(Self { positions: of(positions), rows: of(selected), states: picked })
     }
+}
+
+/// The number of states that pass.
+fn count_states(states: &[u16], test: impl Fn(u16) -> bool) -> usize {
+    states.iter().map(|state| u32::from(test(*state))).sum::<u32>() as usize
+}
+
+/// The positions of the states that are not settled, of which there are `count`. Without a branch per row, as any may be settled.
+fn open_rows(states: &[u16], count: usize) -> Vec<u32> {
+    let mut open = vec![0; count];
+    let mut next = 0;
+    for (at, state) in states.iter().enumerate() {
+        if let Some(place) = open.get_mut(next) {
+            *place = at as u32;
+        }
+        next += usize::from(*state > MATCHED);
+    }
+    open
 }
 
 /// The rows of a column over which the automaton runs; `None` for all.
