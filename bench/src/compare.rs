@@ -40,9 +40,13 @@ pub(crate) struct CompareArgs {
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Pairs of runs of each query
+    /// Pairs of runs of each query after each start
     #[arg(long, value_name = "N", default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
+
+    /// Starts of both builds: the speed of one process differs from that of the next
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    starts: u32,
 }
 
 pub(crate) fn run(args: &CompareArgs, context: &BenchContext) -> anyhow::Result<()> {
@@ -58,7 +62,9 @@ pub(crate) fn run(args: &CompareArgs, context: &BenchContext) -> anyhow::Result<
         let stored = pair(["stored_by_this", "stored_by_other", "stored_relative"], "MB", this.stored, other.stored);
         let figures = cpu.into_iter().chain(stored).collect();
         results.runs.push(BenchRun { subject: format!("{name}: ingest"), round: 1, load, figures });
-        results.runs.extend(compare_queries(args, context, &corpus)?);
+        for number in 1..=args.starts as usize {
+            results.runs.extend(compare_queries(args, context, &corpus, number)?);
+        }
         for dir in ["this", "other"] {
             context.clear(&context.path(dir))?;
         }
@@ -93,35 +99,50 @@ fn ingest(context: &BenchContext, program: &Path, dir: &str, corpus: &Corpus) ->
     Ok(IngestCost { cpu, stored })
 }
 
-fn compare_queries(args: &CompareArgs, context: &BenchContext, corpus: &Corpus) -> anyhow::Result<Vec<BenchRun>> {
+/// All queries after one start of both builds.
+fn compare_queries(
+    args: &CompareArgs,
+    context: &BenchContext,
+    corpus: &Corpus,
+    number: usize,
+) -> anyhow::Result<Vec<BenchRun>> {
     let _core = OneCore::take()?;
     let (this, other) = (start(context, &context.bucksaw, "this")?, start(context, &args.other, "other")?);
+    // The order alternates, because the second run may find warmer caches.
+    let both = |round: usize, query: &Query| {
+        if round.is_multiple_of(2) {
+            let mine = cpu_of(&this, query)?;
+            anyhow::Ok((mine, cpu_of(&other, query)?))
+        } else {
+            let theirs = cpu_of(&other, query)?;
+            Ok((cpu_of(&this, query)?, theirs))
+        }
+    };
+    let rounds = args.rounds as usize;
     let mut runs = Vec::new();
     for query in standard_queries(&corpus.path) {
-        eprintln!("{}: {}", corpus.name(), query.kind);
-        let first = |node| cpu_of(node, &query);
+        eprintln!("{}, start {number}: {}", corpus.name(), query.kind);
         let subject = format!("{}: {}", corpus.name(), query.kind);
-        let (this_first, other_first) = (first(&this)?, first(&other)?);
-        let (mine, theirs) = (this_first.0, other_first.0);
-        ensure!(mine.lines == theirs.lines, "{}: the builds find {} and {}", query.expr, mine.lines, theirs.lines);
-        let (load, mut figures) = (machine::load(), query_pair(this_first.1, other_first.1));
+        let load = machine::load();
+        let (mine, theirs) = both(number, &query)?;
+        let ((found, mine), (expected, theirs)) = (mine, theirs);
+        ensure!(
+            found.lines == expected.lines,
+            "{}: the builds find {} and {}",
+            query.expr,
+            found.lines,
+            expected.lines
+        );
+        let mut figures = query_pair(mine, theirs);
         // Each build divides the text into other blocks, and the filter of one block more or less lets a text pass.
-        let scanned = [mine.scanned, theirs.scanned].map(|bytes| bytes as f64 / 1e6);
-        figures.push(figure("scanned_by_this", "MB", scanned[0]));
-        figures.push(figure("scanned_by_other", "MB", scanned[1]));
-        runs.push(BenchRun { subject: format!("{subject}, first"), round: 1, load, figures });
-        for round in 1..=args.rounds as usize {
+        figures.push(figure("scanned_by_this", "MB", found.scanned as f64 / 1e6));
+        figures.push(figure("scanned_by_other", "MB", expected.scanned as f64 / 1e6));
+        runs.push(BenchRun { subject: format!("{subject}, first"), round: number, load, figures });
+        for round in 1..=rounds {
             let load = machine::load();
-            // The order alternates, because the second run may find warmer caches.
-            let (mine, theirs) = if round % 2 == 0 {
-                let mine = cpu_of(&this, &query)?;
-                (mine, cpu_of(&other, &query)?)
-            } else {
-                let theirs = cpu_of(&other, &query)?;
-                (cpu_of(&this, &query)?, theirs)
-            };
+            let (mine, theirs) = both(round, &query)?;
             let figures = query_pair(mine.1, theirs.1);
-            runs.push(BenchRun { subject: subject.clone(), round, load, figures });
+            runs.push(BenchRun { subject: subject.clone(), round: (number - 1) * rounds + round, load, figures });
         }
     }
     this.stop()?;
