@@ -124,8 +124,7 @@ fn compare_queries(
         eprintln!("{}, start {number}: {}", corpus.name(), query.kind);
         let subject = format!("{}: {}", corpus.name(), query.kind);
         let load = machine::load();
-        let (mine, theirs) = both(number, &query)?;
-        let ((found, mine), (expected, theirs)) = (mine, theirs);
+        let ((found, mine), (expected, theirs)) = both(number, &query)?;
         ensure!(
             found.lines == expected.lines,
             "{}: the builds find {} and {}",
@@ -140,8 +139,8 @@ fn compare_queries(
         runs.push(BenchRun { subject: format!("{subject}, first"), round: number, load, figures });
         for round in 1..=rounds {
             let load = machine::load();
-            let (mine, theirs) = both(round, &query)?;
-            let figures = query_pair(mine.1, theirs.1);
+            let ((_, mine), (_, theirs)) = both(round, &query)?;
+            let figures = query_pair(mine, theirs);
             runs.push(BenchRun { subject: subject.clone(), round: (number - 1) * rounds + round, load, figures });
         }
     }

@@ -33,7 +33,7 @@ export function highlighter(expression: string, now: () => number = () => perfor
       if (regex !== undefined) regexes.push({ regex, off: false });
     }
   }
-  if (texts.length === 0 && regexes.length === 0) return () => [];
+  if (texts.length === 0 && regexes.length === 0) return noHits;
   return (text) => {
     const hits: Hit[] = [];
     for (const { text: needle, anyCase } of texts) find(text, needle, anyCase, hits);
