@@ -1,20 +1,20 @@
 //! Evaluates a plan on a block without building rows: which rows match for certain, and which may match.
 //!
 //! Texts are found exactly, and so are most regexes: the automaton runs over the rows that contain the required literals.
-//! Of a field that is a key of the line, name and value are searched for as texts, and the rows that contain them may match; where
-//! the layout of a line shows where the field is, its values are tested alone. Of an attribute, the values that may pass are built
+//! Of a field that is a key of the line, the values are tested alone where the layout of a line shows where they are; of the other
+//! rows those may match that contain name and value. Of an attribute, the values that may pass are built
 //! alone. Rows that match the prefilter of a level may match. Conjunction, disjunction
 //! and negation combine both bounds. The rows between the bounds are built and tested one by one.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
 
-use bucksaw_search::{LayoutPart, LayoutReader, LayoutReading, Needle, RowSet, RowsByLayout, SearchBlock, SkipFilter};
+use bucksaw_search::{LayoutPart, LayoutReader, Needle, RowSet, RowsByLayout, SearchBlock, SkipFilter, TestedText};
 use bucksaw_segment::{RecordBlock, RecordPart};
 
 use crate::cancel_poll::CancelPoll;
 use crate::field_term::FieldTerm;
-use crate::fields::{FieldRole, locate};
+use crate::fields::{FieldRole, layout};
 use crate::line_term::LineTerm;
 use crate::plan_node::PlanNode;
 use crate::regex_term::RegexTerm;
@@ -152,15 +152,11 @@ fn evaluate_field<B: SearchBlock>(
     if with_key == RowSet::None {
         return Some(all);
     }
-    // A value is rarer than its field, so the lines that contain it are found first. Otherwise the layouts of most lines decide.
-    let mut may_match = with_key;
-    if field.has_value_needle {
-        may_match = may_match & may_contain(field, block)?;
-    }
-    let by_layout = read_layouts(field, block, may_match.clone(), cancel_poll)?;
-    may_match = may_match & !by_layout.decided;
+    // Reading a column costs less than a search of all columns for value, name and escapes.
+    let by_layout = read_layouts(field, block, with_key.clone(), cancel_poll)?;
+    let mut may_match = with_key & !by_layout.decided;
     let is_few = may_match.count(block.record_count()) * FEW_RECORDS_DIVISOR <= block.record_count();
-    if !field.has_value_needle && !is_few {
+    if !is_few {
         may_match = may_match & may_contain(field, block)?;
     }
     all.may_match = all.may_match | by_layout.passing.clone() | may_match;
@@ -212,11 +208,15 @@ struct FieldReader<'a> {
 impl LayoutReader for FieldReader<'_> {
     type Role = FieldRole;
 
-    fn read(&self, layout: &[LayoutPart<'_>]) -> Option<LayoutReading<FieldRole>> {
+    fn roles(&self, layout: &[LayoutPart<'_>]) -> Option<Vec<FieldRole>> {
+        layout::roles(layout)
+    }
+
+    fn find(&self, layout: &[LayoutPart<'_>]) -> TestedText<FieldRole> {
         if self.cancel_poll.poll() {
-            return None;
+            return TestedText::Unknown;
         }
-        locate(layout, &self.field.name)
+        layout::find(layout, &self.field.name, self.field.name_needles())
     }
 
     fn fits(&self, role: FieldRole, text: &[u8]) -> bool {

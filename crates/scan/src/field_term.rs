@@ -95,6 +95,11 @@ impl FieldTerm {
         Ok((term, matches!(field.test, Test::NotEqual(_) | Test::NotMatch(_) | Test::NotExists)))
     }
 
+    /// Texts that a line with the field contains, escapes aside.
+    pub(crate) fn name_needles(&self) -> &[Needle] {
+        self.needles.get(usize::from(self.has_value_needle)..).unwrap_or_default()
+    }
+
     /// Memory of a regex in bytes; other tests take little.
     pub(crate) fn memory(&self) -> usize {
         if let ValueTest::Match(regex) = &self.value_test { regex.memory() } else { 0 }

@@ -20,14 +20,16 @@ pub struct LayoutOffset {
     pub offset: usize,
 }
 
-/// How a [`LayoutReader`] reads the rows of a layout.
+/// Where the rows of a layout have the text to test.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LayoutReading<R> {
-    /// The role of each [`LayoutPart::Value`], in their order.
-    pub roles: Vec<R>,
-    /// The text to test, and its role; `None` if no row has such a text. A value is in the range as a whole or not at all. The
-    /// offset at the end is that behind the last byte.
-    pub tested: Option<(Range<LayoutOffset>, R)>,
+pub enum TestedText<R> {
+    /// The layout does not decide it.
+    Unknown,
+    /// No row has such a text.
+    Absent,
+    /// In this range, and the role of the text. A value is in the range as a whole or not at all. The offset at the end is that
+    /// behind the last byte.
+    At(Range<LayoutOffset>, R),
 }
 
 /// Reads many rows by their layout instead of row by row.
@@ -38,8 +40,11 @@ pub trait LayoutReader {
     /// What a value must be for a reading to hold, such as a part of a quoted text.
     type Role: Copy;
 
-    /// Reads a layout; `None` if it does not decide how its rows are read.
-    fn read(&self, layout: &[LayoutPart<'_>]) -> Option<LayoutReading<Self::Role>>;
+    /// The role of each [`LayoutPart::Value`], in their order; `None` if the layout does not decide how its rows are read.
+    fn roles(&self, layout: &[LayoutPart<'_>]) -> Option<Vec<Self::Role>>;
+
+    /// Finds the text to test in the rows whose values fit their roles.
+    fn find(&self, layout: &[LayoutPart<'_>]) -> TestedText<Self::Role>;
 
     /// Whether a text fits a role.
     fn fits(&self, role: Self::Role, text: &[u8]) -> bool;

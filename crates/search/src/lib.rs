@@ -40,7 +40,7 @@ mod row_set;
 mod search_block;
 
 pub use automaton::{Automaton, DEAD, MATCHED, Transition};
-pub use layout::{LayoutOffset, LayoutPart, LayoutReader, LayoutReading};
+pub use layout::{LayoutOffset, LayoutPart, LayoutReader, TestedText};
 pub use needle::Needle;
 pub use row_set::{Bitmap, RowSet};
 pub use search_block::{RowsByLayout, SearchBlock, SkipFilter};

@@ -49,6 +49,13 @@ impl BoundedBuffer {
         (self.len <= self.max).then_some(())
     }
 
+    #[inline]
+    pub(crate) fn push_lf(&mut self) -> Option<()> {
+        *self.bytes.get_mut(self.len)? = b'\n';
+        self.len += 1;
+        (self.len <= self.max).then_some(())
+    }
+
     pub(crate) fn truncate(&mut self, len: usize) {
         self.len = len;
     }

@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use bucksaw_search::{Bitmap, LayoutOffset, LayoutPart, LayoutReader, RowSet, RowsByLayout};
+use bucksaw_search::{Bitmap, LayoutOffset, LayoutPart, LayoutReader, RowSet, RowsByLayout, TestedText};
 use memchr::memchr_iter;
 
 use crate::decimal::{self, NUMBER_BYTES_MAX};
@@ -86,19 +86,25 @@ impl<'b, R: LayoutReader> LayoutSearch<'b, R> {
         }
         let parts = self.block.tree.parts(table);
         let layout: Vec<LayoutPart<'_>> = parts.iter().map(|part| self.layout_part(part)).collect();
-        let Some(reading) = self.reader.read(&layout) else { return Some(undecided()) };
+        let tested = self.reader.find(&layout);
+        if matches!(tested, TestedText::Unknown) {
+            return Some(undecided());
+        }
         let fitting = self.block.fitting_rows(number, tables.len(), || {
+            let Some(roles) = self.reader.roles(&layout) else { return Some(RowSet::None) };
             let columns = parts.iter().zip(&layout).filter(|(_, part)| **part == LayoutPart::Value);
             let mut fitting = RowSet::All;
-            for ((part, _), role) in columns.zip(&reading.roles) {
+            for ((part, _), role) in columns.zip(roles) {
                 let TablePart::Column(at) = part else { return None };
-                fitting = fitting & self.fitting_rows(*at, *role)?;
+                fitting = fitting & self.fitting_rows(*at, role)?;
             }
             Some(fitting)
         });
         let decided = selected.clone() & fitting?.clone();
-        let passing = match reading.tested {
-            Some((range, role)) if decided != RowSet::None => self.passing_rows(table, range, role, &decided)?,
+        let passing = match tested {
+            TestedText::At(range, role) if decided != RowSet::None => {
+                self.passing_rows(table, range, role, &decided)?
+            }
             _ => RowSet::None,
         };
         Some(RowsByLayout { decided, passing })

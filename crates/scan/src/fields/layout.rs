@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use bucksaw_search::{LayoutOffset, LayoutPart, LayoutReading};
+use bucksaw_search::{LayoutOffset, LayoutPart, Needle, TestedText};
 
 use super::quoted::unescape;
 use super::{json, logfmt};
@@ -88,37 +88,65 @@ fn is_token(byte: u8) -> bool {
     !byte.is_ascii_whitespace() && byte != b'=' && byte != b'"'
 }
 
-/// Where lines of this layout have the field `name`; `None` if that depends on more than the layout, if the field is an object or
-/// array, or if a line of logfmt has no such field: searching all lines for the name is cheaper than looking at the values of each
-/// token.
-pub(crate) fn locate(layout: &[LayoutPart<'_>], name: &str) -> Option<LayoutReading<FieldRole>> {
-    let mut sample = SampleLine { bytes: Vec::new(), spans: Vec::with_capacity(layout.len()) };
+/// Whether lines of a layout are JSON; `None` for blank lines.
+fn is_json(layout: &[LayoutPart<'_>]) -> Option<bool> {
     let first = layout.iter().find_map(|part| match part {
         LayoutPart::Literal(text) => text.iter().find(|byte| !byte.is_ascii_whitespace()).copied(),
         LayoutPart::Value => Some(b'x'),
     });
-    let (roles, is_json_line) = match first? {
-        b'{' => (json_roles(layout, &mut sample)?, true),
-        _ => (logfmt_roles(layout, &mut sample)?, false),
-    };
+    first.map(|byte| byte == b'{')
+}
+
+/// The roles of the values of a layout; `None` if it does not decide how its lines are read.
+pub(crate) fn roles(layout: &[LayoutPart<'_>]) -> Option<Vec<FieldRole>> {
+    sample_line(layout).map(|(roles, _)| roles)
+}
+
+fn sample_line(layout: &[LayoutPart<'_>]) -> Option<(Vec<FieldRole>, SampleLine)> {
+    let mut sample = SampleLine { bytes: Vec::new(), spans: Vec::with_capacity(layout.len()) };
+    let is_json_line = is_json(layout)?;
+    let roles = if is_json_line { json_roles(layout, &mut sample)? } else { logfmt_roles(layout, &mut sample)? };
     debug_assert_eq!(json::is_json(&sample.bytes), is_json_line);
-    let tested = match is_json_line {
+    Some((roles, sample))
+}
+
+/// Where lines of this layout have the field `name`. `needles` are texts that every line with the field contains, escapes aside. It is
+/// unknown if it depends on more than the layout, if the field is an object or array, or if a line of logfmt has no such field:
+/// searching all lines for the name is cheaper than looking at the values of each token.
+pub(crate) fn find(layout: &[LayoutPart<'_>], name: &str, needles: &[Needle]) -> TestedText<FieldRole> {
+    let Some(is_json_line) = is_json(layout) else { return TestedText::Unknown };
+    let absent = || if is_json_line { TestedText::Absent } else { TestedText::Unknown };
+    if is_nowhere(layout, needles) {
+        return absent();
+    }
+    let Some((_, sample)) = sample_line(layout) else { return TestedText::Unknown };
+    let found = match is_json_line {
         true => json::lookup_text(&sample.bytes, name).map(|text| match text {
-            [b'"', inner @ .., b'"'] => Some((sample.range(inner)?, FieldRole::JsonString)),
+            [b'"', inner @ .., b'"'] => Some((inner, FieldRole::JsonString)),
             [b'{' | b'[', ..] => None,
-            word => Some((sample.range(word)?, FieldRole::JsonWord)),
+            word => Some((word, FieldRole::JsonWord)),
         }),
         false => logfmt::lookup_text(&sample.bytes, name).map(|text| match text {
-            logfmt::ValueText::Quoted(text) => Some((sample.range(text)?, FieldRole::QuotedToken)),
-            logfmt::ValueText::Bare(text) => Some((sample.range(text)?, FieldRole::TokenRest)),
+            logfmt::ValueText::Quoted(text) => Some((text, FieldRole::QuotedToken)),
+            logfmt::ValueText::Bare(text) => Some((text, FieldRole::TokenRest)),
         }),
     };
-    let tested = match tested {
-        Some(found) => Some(found?),
-        None if is_json_line => None,
-        None => return None,
-    };
-    Some(LayoutReading { roles, tested })
+    let Some(found) = found else { return absent() };
+    let range = found.and_then(|(text, role)| Some((sample.range(text)?, role)));
+    range.map_or(TestedText::Unknown, |(range, role)| TestedText::At(range, role))
+}
+
+/// Whether no line of the layout has a key with all of these texts. A key is in the literals of a layout that is read.
+fn is_nowhere(layout: &[LayoutPart<'_>], needles: &[Needle]) -> bool {
+    let mut literals = Vec::new();
+    for part in layout {
+        match part {
+            LayoutPart::Literal(text) => literals.extend_from_slice(text),
+            LayoutPart::Value => literals.push(0),
+        }
+    }
+    let has_escapes = memchr::memchr(b'\\', &literals).is_some();
+    !has_escapes && needles.iter().any(|needle| needle.find(&literals, 0).is_none())
 }
 
 /// A line of a layout with sample values.

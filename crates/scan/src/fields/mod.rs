@@ -19,7 +19,7 @@
 //! ```
 
 mod json;
-mod layout;
+pub(crate) mod layout;
 mod logfmt;
 mod quoted;
 #[cfg(test)]
@@ -30,7 +30,7 @@ use std::collections::HashMap;
 
 use bucksaw_record::RecordView;
 
-pub(crate) use layout::{FieldRole, locate};
+pub(crate) use layout::FieldRole;
 
 /// The value of the field `name` of `record`; `None` if the record has no such field.
 #[must_use]

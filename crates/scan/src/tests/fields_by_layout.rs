@@ -1,13 +1,14 @@
 //! Fields that are read by the layouts of columns, against the reader of lines.
 
-use bucksaw_search::{LayoutOffset, LayoutPart, SearchBlock as _};
+use bucksaw_search::{LayoutOffset, LayoutPart, Needle, SearchBlock as _, TestedText};
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
 use crate::cancel_poll::CancelPoll;
 use crate::candidate_rows::evaluate;
-use crate::fields::{FieldRole, locate, lookup};
+use crate::fields::layout::{find, roles};
+use crate::fields::{FieldRole, lookup};
 use crate::plan_node::PlanNode;
 
 /// Values that are plain, or that end what they are part of.
@@ -88,15 +89,21 @@ proptest! {
     ) {
         let layout: Vec<LayoutPart<'_>> =
             parts.iter().map(|part| part.map_or(LayoutPart::Value, |text| LayoutPart::Literal(text.as_bytes()))).collect();
-        let Some(reading) = locate(&layout, name) else { return Ok(()) };
+        let needles: Vec<Needle> = name.split('.').filter(|part| *part != "0").map(|part| Needle::new(part.as_bytes(), false)).collect();
+        let found = match find(&layout, name, &needles) {
+            TestedText::Unknown => return Ok(()),
+            TestedText::Absent => None,
+            TestedText::At(range, role) => Some((range, role)),
+        };
+        let Some(roles) = roles(&layout) else { return Ok(()) };
         for values in rows {
-            let values = &values[..reading.roles.len()];
-            if !reading.roles.iter().zip(values).all(|(role, value)| role.fits(value.as_bytes())) {
+            let values = &values[..roles.len()];
+            if !roles.iter().zip(values).all(|(role, value)| role.fits(value.as_bytes())) {
                 continue;
             }
             let line = substitute(&parts, values);
             let want = lookup(line.as_bytes(), name).map(std::borrow::Cow::into_owned);
-            let got = reading.tested.clone().map(|(range, role)| {
+            let got = found.clone().map(|(range, role)| {
                 role.value(text_in(&parts, values, [range.start, range.end]).as_bytes()).into_owned()
             });
             prop_assert_eq!(got, want, "{} in {}", name, line);
