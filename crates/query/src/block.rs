@@ -54,6 +54,7 @@ impl BlockUnit {
                 let _ = block.chunks().try_for_each(|chunk| visit(&chunk));
             })
         };
+        let question = plan.costs().question();
         let text = self.block_cache.text(key);
         let text_bytes = self.summary().map_or(0, |summary| summary.text_bytes);
         let work_max = match &text {
@@ -61,7 +62,7 @@ impl BlockUnit {
             None => Some(u64::MAX),
         };
         let (opened, work_max, was_cached) = match (&text, self.block_cache.get(key), work_max) {
-            (Some(text), Some(opened), _) if opened.prefers_text(plan.costs().of_text(text_bytes)) => {
+            (Some(text), Some(opened), _) if opened.prefers_text(question, plan.costs().of_text(text_bytes)) => {
                 return Ok(search_text(text, visit));
             }
             (_, Some(opened), Some(work_max)) => (opened, work_max, true),
@@ -75,7 +76,7 @@ impl BlockUnit {
                 let scan = column_scan::scan(block, request, plan, cancel, (limit, work_max), visit);
                 match (scan.ok_or_else(damaged)?, text) {
                     (ColumnScan::Done { scanned, work }, None) => {
-                        opened.note_columns_work(work);
+                        opened.note_columns_work(question, work);
                         let excess = work.saturating_sub(plan.costs().of_text(text_bytes));
                         // A block that is searched only once needs no text.
                         if self.block_cache.is_text_due(&opened, excess, text_bytes) && was_cached {
@@ -84,7 +85,7 @@ impl BlockUnit {
                         scanned
                     }
                     (ColumnScan::Done { scanned, work }, Some(_)) => {
-                        opened.note_columns_work(work);
+                        opened.note_columns_work(question, work);
                         // The search of one text cannot be stopped halfway.
                         if work > work_max {
                             plan.costs().note_dear_columns();
@@ -92,7 +93,7 @@ impl BlockUnit {
                         scanned
                     }
                     (ColumnScan::TooDear, Some(text)) => {
-                        opened.note_columns_work(work_max.saturating_mul(2));
+                        opened.note_columns_work(question, work_max.saturating_mul(2));
                         plan.costs().note_dear_columns();
                         search_text(&text, visit)
                     }

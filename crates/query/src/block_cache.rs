@@ -23,8 +23,11 @@ const ENTRY_BYTES: u64 = 128;
 /// One part in this many of the cache is left to blocks and filters when texts are added.
 const FREE_PARTS: u64 = 8;
 
-/// The part, one in this many, by which the expected work of a search of columns falls while the text is searched instead.
-const RETRY_PARTS: u64 = 16;
+/// Questions of which a block remembers the work.
+const QUESTIONS: usize = 8;
+
+/// Bits of a remembered question that are its work; those above tell questions apart.
+const WORK_BITS: u32 = 40;
 
 /// Segment id and number of a block. Segments never change, and no id is used twice.
 type BlockKey = (Id, usize);
@@ -35,29 +38,30 @@ pub(crate) struct CachedBlock {
     pub(crate) block: SearchableBlock,
     /// The work of searches of columns beyond that of searches of the text.
     excess_work: AtomicU64,
-    /// The work that a search of the columns is expected to take.
-    columns_work: AtomicU64,
+    /// The work of searches of the columns: that of the last question of each slot, below the upper bits of its hash.
+    columns_work: [AtomicU64; QUESTIONS],
 }
 
 impl CachedBlock {
     pub(crate) fn new(block: SearchableBlock) -> Self {
-        Self { block, excess_work: AtomicU64::new(0), columns_work: AtomicU64::new(0) }
+        Self { block, excess_work: AtomicU64::new(0), columns_work: Default::default() }
     }
 
-    /// Remembers what a search of the columns took.
-    pub(crate) fn note_columns_work(&self, work: u64) {
-        self.columns_work.store(work, Ordering::Relaxed);
+    /// Remembers what a search of the columns for this question took. `question` is a hash.
+    pub(crate) fn note_columns_work(&self, question: u64, work: u64) {
+        let work = work.min((1 << WORK_BITS) - 1);
+        self.slot(question).store((question >> WORK_BITS << WORK_BITS) | work, Ordering::Relaxed);
     }
 
-    /// Whether searching the columns is expected to take more than `text_work`, as the last search did. The expectation falls
-    /// with each such answer, so columns are tried again.
-    pub(crate) fn prefers_text(&self, text_work: u64) -> bool {
-        let expected = self.columns_work.load(Ordering::Relaxed);
-        if expected <= text_work {
-            return false;
-        }
-        self.columns_work.store(expected - expected / RETRY_PARTS, Ordering::Relaxed);
-        true
+    /// Whether searching the columns for this question took more than `text_work`, as far as that is remembered. A cheap question
+    /// that was not asked before is not judged by a dear one.
+    pub(crate) fn prefers_text(&self, question: u64, text_work: u64) -> bool {
+        let known = self.slot(question).load(Ordering::Relaxed);
+        known >> WORK_BITS == question >> WORK_BITS && known & ((1 << WORK_BITS) - 1) > text_work
+    }
+
+    fn slot(&self, question: u64) -> &AtomicU64 {
+        &self.columns_work[question as usize % QUESTIONS]
     }
 }
 
@@ -211,13 +215,23 @@ mod tests {
         assert_eq!(due, [false, false, true]);
         assert!(!small.is_text_due(&block, 1, 1_000), "no room");
         assert!(!cache.is_text_due(&block, 1, 1 << 20) && !self::cache(0).is_text_due(&block, 1 << 40, 1));
-        assert!(!block.prefers_text(0));
-        block.note_columns_work(1_600);
-        assert!(!block.prefers_text(1_600) && block.prefers_text(1_500) && !block.prefers_text(1_500), "tried again");
         assert!(cache.text((Id::MIN, 1)).is_none());
         cache.insert_text((Id::MIN, 1), Block::from_parts(Vec::new(), Vec::new()).unwrap());
         assert!(cache.text((Id::MIN, 1)).is_some() && cache.get((Id::MIN, 1)).is_none());
         assert_eq!(cache.bytes.get(), ENTRY_BYTES as i64);
+    }
+
+    #[test]
+    fn the_work_of_one_question_says_nothing_about_another() {
+        let rows = SearchableBlock::Text(Block::from_parts(Vec::new(), Vec::new()).unwrap());
+        let block = CachedBlock::new(rows);
+        let (dear, other, same_slot) = (0x1234_5600_0000_0003, 0x1234_5600_0000_0004, 0x9876_5400_0000_0003);
+        assert!(!block.prefers_text(dear, 0) && !block.prefers_text(0, 0), "nothing is known yet");
+        block.note_columns_work(dear, 1_600);
+        assert_eq!([1_600, 1_500].map(|text| block.prefers_text(dear, text)), [false, true]);
+        assert!(!block.prefers_text(other, 0) && !block.prefers_text(same_slot, 0));
+        block.note_columns_work(same_slot, u64::MAX);
+        assert!(block.prefers_text(same_slot, 1 << 30) && !block.prefers_text(dear, 0), "replaced");
     }
 
     #[test]

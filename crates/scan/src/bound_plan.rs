@@ -77,7 +77,7 @@ impl BoundPlan {
             Self::Nothing => return,
             Self::All => match Cursor::new(&PlanNode::All) {
                 Some(cursor) => {
-                    let costs = Arc::new(SearchCosts::new(0));
+                    let costs = Arc::new(SearchCosts::new(0, 0));
                     every = Matcher { node: PlanNode::All, cursor, window_bytes: WINDOW_BYTES, costs };
                     &mut every
                 }

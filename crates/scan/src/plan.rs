@@ -1,5 +1,6 @@
 //! A compiled expression, shared by all threads of a query.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use bucksaw_record::expr::SyntaxError;
@@ -24,7 +25,9 @@ impl Plan {
     /// [`CompileError`] if a regex is invalid, or would take too much memory.
     pub fn compile(expr: &Expr) -> Result<Self, CompileError> {
         let root = PlanNode::compile(expr)?;
-        let costs = SearchCosts::new(root.text_weight());
+        let mut question = DefaultHasher::new();
+        expr.to_string().hash(&mut question);
+        let costs = SearchCosts::new(question.finish(), root.text_weight());
         Ok(Self { root, costs: costs.into() })
     }
 

@@ -19,6 +19,8 @@ const RETRY_DIVISOR: u64 = 4;
 /// The costs of a query so far, shared by its threads.
 #[derive(Debug)]
 pub struct SearchCosts {
+    /// A hash of the expression.
+    question: u64,
     /// The estimated work per byte of text.
     text_weight: u64,
     text_bytes: AtomicU64,
@@ -28,14 +30,21 @@ pub struct SearchCosts {
 }
 
 impl SearchCosts {
-    /// No costs yet; searching text is estimated to take `text_weight` units per byte.
-    pub(crate) fn new(text_weight: u64) -> Self {
+    /// No costs yet; `question` is a hash of the expression, and searching text is estimated to take `text_weight` units per byte.
+    pub(crate) fn new(question: u64, text_weight: u64) -> Self {
         Self {
+            question,
             text_weight,
             text_bytes: AtomicU64::new(0),
             text_work: AtomicU64::new(0),
             columns_rate: AtomicU64::new(0),
         }
+    }
+
+    /// A hash of the expression, by which its costs in earlier queries are found.
+    #[must_use]
+    pub fn question(&self) -> u64 {
+        self.question
     }
 
     pub(crate) fn add_text(&self, bytes: usize, work: u64) {
@@ -76,7 +85,7 @@ mod tests {
 
     #[test]
     fn text_is_searched_after_dear_columns_until_it_is_dearer() {
-        let costs = SearchCosts::new(2);
+        let costs = SearchCosts::new(0, 2);
         let max = 2 * (1 << 20) + 2 * RATE_BYTES;
         assert_eq!((costs.of_text(1 << 20), costs.columns_work_max(1 << 20)), (max, Some(max)));
         costs.note_dear_columns();
