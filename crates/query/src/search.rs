@@ -255,7 +255,7 @@ impl Search {
         while let Some((number, result)) = self.dispatch.try_receive() {
             self.accept_result(number, result);
         }
-        while self.in_flight.len() < self.dispatch.in_flight_max {
+        while self.in_flight.len() < self.in_flight_max() {
             let Some(next) = self.pending.front() else { return };
             // Returns ready records before it searches further.
             let ready = self.heap.peek().is_some_and(|Reverse((ready, _))| *ready <= next.key);
@@ -267,6 +267,13 @@ impl Search {
                 self.start_scan(task, reservation);
             }
         }
+    }
+
+    /// The first units often hold all records that are wanted: a search with a limit starts with one scan, and allows one more for
+    /// each that has ended. Scans that are not needed would cost as much as the others.
+    fn in_flight_max(&self) -> usize {
+        let allowed = self.limit.map_or(usize::MAX, |_| 1 + self.next_number - self.in_flight.len());
+        self.dispatch.in_flight_max.min(allowed)
     }
 
     /// Memory for the expected matches of a unit; `None` if there is too little and other scans are running.

@@ -795,6 +795,26 @@ fn a_search_runs_ahead_of_a_slow_reader() {
 }
 
 #[test]
+fn a_search_with_a_limit_starts_with_one_scan() {
+    let mut node = TestEngine::new();
+    (0..400).for_each(|at| {
+        node.put(&format!("line {at:03} of some length"));
+    });
+    node.advance_clock(3_000);
+    let scanned = |expr: &str, limit| {
+        let (records, stats) = node.search_all(Request { limit, ..request_all_time(expr) });
+        (records.len(), stats.bytes_scanned)
+    };
+    let (_, all) = scanned("line", None);
+    let (records, first) = scanned("line", Some(1));
+    assert!(records == 1 && 0 < first && first * 40 < all, "{first} of {all} bytes");
+    // More scans follow where the first ones found too little.
+    assert_eq!(scanned("399", Some(1)), (1, all));
+    let (records, few) = scanned("line", Some(20));
+    assert!(records == 20 && first < few && few < all / 4, "{few} of {all} bytes");
+}
+
+#[test]
 fn context_of_long_records_is_cut() {
     let mut node = TestEngine::new();
     let ids: Vec<Id> = (0..12).map(|at| node.put(&format!("{at} {}", "x".repeat(1 << 20)))).collect();

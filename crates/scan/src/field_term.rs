@@ -20,7 +20,7 @@ use crate::regex_engine::RegexEngine;
 use crate::regex_term::compile_for_values;
 
 /// The work of reading a field of a record, and of one byte of the record: up to the field, and for its name and escapes.
-const READ_WORK: u64 = 2_500;
+const READ_WORK: u64 = 1_200;
 const READ_BYTE_WORK: u64 = 5;
 
 /// A field and the test of its value. A negated test is a negation of such a term.

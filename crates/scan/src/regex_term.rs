@@ -31,7 +31,7 @@ const LEADING_LITERAL_BYTES_MIN: usize = 3;
 
 /// The work of one call of an engine, and of one byte of text: that an engine reads, that it reads or skips, depending on the text,
 /// and that it skips to the next literal. Rather too low: a query that searched text knows better.
-const ENGINE_CALL_WORK: u64 = 2_500;
+const ENGINE_CALL_WORK: u64 = 1_200;
 const ENGINE_BYTE_WORK: u64 = 20;
 const MIXED_BYTE_WORK: u64 = 4;
 const SKIPPED_BYTE_WORK: u64 = 2;

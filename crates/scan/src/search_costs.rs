@@ -5,8 +5,8 @@
 //! searches columns with a limit, the work of a search of the text, and searches the text where that is exceeded. It does not try
 //! the columns of further blocks until the text has turned out to cost more than the columns were allowed.
 //!
-//! One unit of work is the time in which a rare text is searched for in one byte: about 0.05 ns. `docs/performance.md` says how the
-//! weights were measured.
+//! One unit of work is the time in which a rare text is searched for in one byte that no cache of the processor has: about 0.1 ns.
+//! `docs/performance.md` says how the weights were measured.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
