@@ -22,7 +22,7 @@ use crate::match_buffer::RowIds;
 use crate::partial_result::poll_cancel;
 use crate::request::{Cancel, Request, RequestError};
 use crate::result_budget::ResultReservation;
-use crate::snapshot::{units, with_retention};
+use crate::snapshot::{TESTED_UNITS_MAX, units, with_retention};
 use crate::stats::QueryStats;
 use crate::text_scan::{MatchChunk, ScanContent};
 use crate::unit::Unit;
@@ -271,7 +271,10 @@ impl CountStream {
         let plan = Arc::new(Plan::compile(&request.expr)?);
         let mut stats = QueryStats::default();
         let request = with_retention(&engine, request);
-        let units = units(&engine, &request, &plan, &mut stats);
+        let mut units = units(&engine, &request, &plan, &mut stats);
+        if units.len() <= TESTED_UNITS_MAX {
+            units.retain(|unit| !unit.is_known_to_match_nothing(&request, &plan));
+        }
         let grid = BucketGrid::new(&request, &bucketing);
         let may_share_ids = if yields_ids { vec![true; units.len()] } else { units_sharing_ids(&units) };
         let pending = units.into_iter().zip(may_share_ids);

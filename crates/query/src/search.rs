@@ -20,7 +20,7 @@ use crate::match_buffer::{RecordRef, RecordRun, SealedMatches};
 use crate::partial_result::PartialResult;
 use crate::request::{Cancel, Order, Request, RequestError};
 use crate::result_budget::{QueryAccount, ResultReservation};
-use crate::snapshot::{units, with_retention};
+use crate::snapshot::{TESTED_UNITS_MAX, units, with_retention};
 use crate::stats::QueryStats;
 use crate::unit::Unit;
 
@@ -54,6 +54,8 @@ pub(crate) struct Search {
     /// Memory that all matches took so far.
     match_bytes: u64,
     next_number: usize,
+    /// How many more times a skip filter is tested before a scan.
+    tests_left: usize,
     last: Option<Id>,
     /// The statistics so far; complete after an empty batch.
     pub(crate) stats: QueryStats,
@@ -171,6 +173,7 @@ impl Engine {
             matches: BTreeMap::new(),
             match_bytes: 0,
             next_number: 0,
+            tests_left: TESTED_UNITS_MAX,
             last: None,
             stats,
             progress: SearchProgress::default(),
@@ -256,6 +259,7 @@ impl Search {
             self.accept_result(number, result);
         }
         while self.in_flight.len() < self.in_flight_max() {
+            self.skip_units_without_matches();
             let Some(next) = self.pending.front() else { return };
             // Returns ready records before it searches further.
             let ready = self.heap.peek().is_some_and(|Reverse((ready, _))| *ready <= next.key);
@@ -266,6 +270,19 @@ impl Search {
             if let Some(task) = self.pending.pop_front() {
                 self.start_scan(task, reservation);
             }
+        }
+    }
+
+    /// Drops the next units that are known to match nothing.
+    fn skip_units_without_matches(&mut self) {
+        while let Some(next) = self.pending.front()
+            && self.tests_left > 0
+        {
+            self.tests_left -= 1;
+            if !next.unit.is_known_to_match_nothing(&next.request, &self.plan) {
+                return;
+            }
+            self.pending.pop_front();
         }
     }
 

@@ -15,9 +15,9 @@ use crate::request::Request;
 use crate::stats::{QueryStats, TrashStats, UNREADABLE};
 use crate::unit::Unit;
 
-/// Blocks up to which the snapshot tests the skip filters that are cached. A job of the pool costs more than some tests; the
-/// tests of many blocks are divided over the threads of the pool.
-const TESTED_BLOCKS_MAX: usize = 256;
+/// Units up to which a query tests the skip filters that are cached before it starts scans. A job of the pool costs more than some
+/// tests; the tests of many units are divided over the threads of the pool.
+pub(crate) const TESTED_UNITS_MAX: usize = 256;
 
 /// The request, with the retention and the erasures of the store as of now. Every search has them before its [`units`].
 pub(crate) fn with_retention(engine: &Engine, request: Request) -> Request {
@@ -71,11 +71,7 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
         }
     }
     let block_unit = |block| BlockUnit { block, block_cache: Arc::clone(&engine.block_cache) };
-    let mut blocks: Vec<BlockUnit> = selection.blocks.into_iter().map(block_unit).collect();
-    if blocks.len() <= TESTED_BLOCKS_MAX {
-        blocks.retain(|block| !block.is_known_to_match_nothing(request, plan));
-    }
-    units.extend(blocks.into_iter().map(Unit::Block));
+    units.extend(selection.blocks.into_iter().map(block_unit).map(Unit::Block));
     units.extend(selection.ranges.into_iter().map(Unit::Range));
     stats.segments_read += selection.segments_read;
     stats.segments_skipped += selection.segments_skipped;

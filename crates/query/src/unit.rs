@@ -65,6 +65,14 @@ impl Unit {
         }
     }
 
+    /// Whether it is known, without reading anything, that no record matches.
+    pub(crate) fn is_known_to_match_nothing(&self, request: &Request, plan: &Plan) -> bool {
+        match self {
+            Self::Block(unit) => unit.is_known_to_match_nothing(request, plan),
+            Self::Queue(_) | Self::Range(_) => false,
+        }
+    }
+
     /// Passes chunks that may hold matches to `visit`, with the plan bound to their stream; of a columnar block, passes
     /// the matching lines, at most `limit` per stream, from the start of the answer. Of a range, passes chunks in the order
     /// of the answer. Adds the names of damaged parts to `damaged` and returns the bytes of text scanned.
