@@ -2,9 +2,9 @@
 //!
 //! A columnar block is searched as columns. Where that took more work than a search of its text would have, the work is summed up,
 //! and once it exceeds that of building the text, the text is built and kept in the block cache while there is room. From then on
-//! each query searches what is cheaper for it: see [`SearchCosts`](bucksaw_scan::SearchCosts). As far as
-//! the weights of the work are right and a block is asked the same, it is searched at no more than about twice the cost of the
-//! better way; docs/performance.md has a case where it is not.
+//! each query searches what is cheaper for it, by the work of its own search so far (see [`SearchCosts`](bucksaw_scan::SearchCosts))
+//! and of the same question before. As far as the weights of the work are right, a block is searched at no more than about twice
+//! the cost of the better way.
 
 use std::sync::Arc;
 
