@@ -226,7 +226,7 @@ pub(crate) struct CountStream {
     pending: VecDeque<PendingUnit>,
     in_flight: BTreeMap<usize, JobInFlight>,
     jobs_started: usize,
-    units_total: usize,
+    pub(crate) units_total: usize,
     /// Bytes of ids that are returned early.
     step_bytes_max: usize,
     pub(crate) stats: QueryStats,

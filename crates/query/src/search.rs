@@ -53,7 +53,8 @@ pub(crate) struct Search {
     matches: BTreeMap<usize, (ScanTask, SealedMatches)>,
     /// Memory that all matches took so far.
     match_bytes: u64,
-    next_number: usize,
+    /// Scans started so far, which is the number of the next.
+    pub(crate) scans_started: usize,
     /// How many more times a skip filter is tested before a scan.
     tests_left: usize,
     last: Option<Id>,
@@ -172,7 +173,7 @@ impl Engine {
             heap: BinaryHeap::new(),
             matches: BTreeMap::new(),
             match_bytes: 0,
-            next_number: 0,
+            scans_started: 0,
             tests_left: TESTED_UNITS_MAX,
             last: None,
             stats,
@@ -289,7 +290,7 @@ impl Search {
     /// The first units often hold all records that are wanted: a search with a limit starts with one scan, and allows one more for
     /// each that has ended. Scans that are not needed would cost as much as the others.
     fn in_flight_max(&self) -> usize {
-        let allowed = self.limit.map_or(usize::MAX, |_| 1 + self.next_number - self.in_flight.len());
+        let allowed = self.limit.map_or(usize::MAX, |_| 1 + self.scans_started - self.in_flight.len());
         self.dispatch.in_flight_max.min(allowed)
     }
 
@@ -303,8 +304,8 @@ impl Search {
     }
 
     fn start_scan(&mut self, task: ScanTask, reservation: ResultReservation) {
-        let number = self.next_number;
-        self.next_number += 1;
+        let number = self.scans_started;
+        self.scans_started += 1;
         // The last record that was returned may be found again.
         let left = self.limit.map(|limit| limit - self.stats.matched.min(limit) + u64::from(self.last.is_some()));
         let limit = left.map_or(usize::MAX, |left| usize::try_from(left).unwrap_or(usize::MAX));
