@@ -152,11 +152,16 @@ fn evaluate_field<B: SearchBlock>(
     if with_key == RowSet::None {
         return Some(all);
     }
-    // Reading a column costs less than a search of all columns for value, name and escapes.
-    let by_layout = read_layouts(field, block, with_key.clone(), cancel_poll)?;
-    let mut may_match = with_key & !by_layout.decided;
+    // Reading a column costs less than a search of all columns for value, name and escapes, but for the first time.
+    let mut may_match = with_key;
+    let is_searched = field.has_value_needle && !block.lines().was_asked_for_layouts();
+    if is_searched {
+        may_match = may_match & may_contain(field, block)?;
+    }
+    let by_layout = read_layouts(field, block, may_match.clone(), cancel_poll)?;
+    may_match = may_match & !by_layout.decided;
     let is_few = may_match.count(block.record_count()) * FEW_RECORDS_DIVISOR <= block.record_count();
-    if !is_few {
+    if !is_few && !is_searched {
         may_match = may_match & may_contain(field, block)?;
     }
     all.may_match = all.may_match | by_layout.passing.clone() | may_match;

@@ -54,6 +54,12 @@ pub trait SearchBlock {
         test_rows(self, among, |row| automaton.accepts(automaton.run(automaton.start(), row)))
     }
 
+    /// Whether this was called before. The first reading of layouts costs more than a search of all values: what is found out about
+    /// the values is kept for the next ones.
+    fn was_asked_for_layouts(&self) -> bool {
+        true
+    }
+
     /// The rows of `among` that the reader decides by their layout. Without layouts, or where building rows is cheaper, a codec
     /// decides none.
     fn read_layouts<R: LayoutReader>(&self, reader: &R, among: &RowSet) -> Option<RowsByLayout> {

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use bucksaw_binary::ByteReader;
 use bucksaw_search::RowSet;
@@ -33,6 +33,7 @@ pub struct ColumnBlock {
     lengths: OnceLock<Box<[AtomicU32]>>,
     /// For each table of lines, the rows whose values fit their roles: see [`bucksaw_search::LayoutReader`].
     fitting: OnceLock<Box<[OnceLock<Option<RowSet>>]>>,
+    pub(crate) asked_for_layouts: AtomicBool,
     rows: usize,
     pub(crate) text_len: usize,
     memory: AtomicUsize,
@@ -82,7 +83,21 @@ impl ColumnBlock {
         let own = packed.len() + meta.len() + tree.memory() + decoded.len() * 16;
         let (lengths, fitting, memory) = (OnceLock::new(), OnceLock::new(), AtomicUsize::new(own));
         let work = AtomicU64::new(0);
-        Some(Self { packed, frames, meta, tree, decoded, lengths, fitting, rows, text_len, memory, work })
+        let asked_for_layouts = AtomicBool::new(false);
+        Some(Self {
+            packed,
+            frames,
+            meta,
+            tree,
+            decoded,
+            lengths,
+            fitting,
+            asked_for_layouts,
+            rows,
+            text_len,
+            memory,
+            work,
+        })
     }
 
     /// The number of lines.

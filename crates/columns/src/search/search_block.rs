@@ -2,6 +2,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
 
 use bucksaw_search::{Automaton, LayoutReader, Needle, RowSet, RowsByLayout, SearchBlock};
 
@@ -41,6 +42,10 @@ impl SearchBlock for ColumnBlock {
 
     fn find_accepted(&self, automaton: &Automaton, among: &RowSet) -> Option<RowSet> {
         AutomatonRun::new(self, automaton).find_accepted(among)
+    }
+
+    fn was_asked_for_layouts(&self) -> bool {
+        self.asked_for_layouts.swap(true, Ordering::Relaxed)
     }
 
     fn read_layouts<R: LayoutReader>(&self, reader: &R, among: &RowSet) -> Option<RowsByLayout> {
