@@ -8,6 +8,7 @@ use rustix::fs::Mode;
 use tempfile::TempDir;
 
 use crate::client::call;
+use crate::ports::free_port;
 use crate::wait::wait_for;
 
 /// A server that runs or has run, with a directory of its own. It is killed when dropped.
@@ -144,9 +145,4 @@ fn installed() -> PathBuf {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/clients/clickhouse");
     assert!(dir.join("launcher").exists(), "ClickHouse is not installed for tests: run `make clickhouse`");
     dir.canonicalize().unwrap()
-}
-
-/// A port that is free now.
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

@@ -6,7 +6,6 @@
 //!
 //! `BUCKSAW_KILL_ROUNDS` sets the number of rounds, `BUCKSAW_KILL_SEED` repeats those of an earlier run.
 
-mod ports;
 mod writers;
 
 use std::env;
@@ -14,6 +13,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use crate::node::TestServer;
+use crate::ports::free_address;
 use crate::wait::wait_until;
 use bucksaw_faults::Random;
 use bucksaw_faults::{ComparisonStart, ExpectedLines, Ledger};
@@ -71,7 +71,8 @@ fn rounds(moment: KillMoment, count: usize) {
     eprintln!("{moment:?}: {count} rounds with BUCKSAW_KILL_SEED={seed}");
     let mut random = Random::new(seed);
     let home = tempfile::tempdir().unwrap();
-    let listeners = ports::listeners(&mut random);
+    let listeners = ["--listen", "--listen-fast", "--listen-durable", "--listen-bulk"];
+    let listeners = listeners.map(|listener| [listener.to_owned(), free_address()]).concat();
     let arguments: Vec<&str> = SMALL.iter().copied().chain(listeners.iter().map(String::as_str)).collect();
     let mut node = TestServer::start_in(&home.path().join("data"), &arguments);
     let ledgers = WRITERS.map(|(name, _)| Ledger::new(name));

@@ -33,6 +33,7 @@ mod memory;
 mod node;
 mod pattern;
 mod pipeline;
+mod ports;
 mod same_as_grep;
 mod senders;
 mod tailing;

@@ -14,6 +14,7 @@ use serde_json::Value;
 use tempfile::{NamedTempFile, TempDir};
 
 use crate::client::{Response, call, encode};
+use crate::ports::free_address;
 use crate::wait::{WAIT_MAX, wait_for, wait_until};
 
 /// The program with these arguments, without the caller's environment.
@@ -24,13 +25,13 @@ pub(crate) fn bucksaw<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -
     command
 }
 
-/// `serve` on a directory, on free ports unless the arguments set them.
+/// `serve` on a directory, on free ports unless the arguments set them. A restart may be told to listen on the same ones.
 pub(crate) fn serve<S: AsRef<OsStr>>(dir: &Path, arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = bucksaw(["serve", "--data-dir"]);
     command.arg(dir).args(arguments);
     for listener in ["--listen", "--listen-fast", "--listen-durable", "--listen-bulk", "--listen-cluster"] {
         if !command.get_args().any(|argument| argument == listener) {
-            command.args([listener, "127.0.0.1:0"]);
+            command.args([listener, &free_address()]);
         }
     }
     command

@@ -1,7 +1,6 @@
 //! Unmodified clients of other log systems, from `senders/clients`, while their node is killed and started again.
 
 use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,6 +17,7 @@ mod syslog;
 
 use crate::client::encode;
 use crate::node::{TestServer, run};
+use crate::ports::free_address;
 use crate::wait::wait_until;
 
 /// Records that each client sends.
@@ -80,11 +80,6 @@ pub(crate) fn stored(node: &TestServer) -> Vec<SenderRecord> {
     let (records, ends): (Vec<Value>, Vec<Value>) = objects.partition(|object| object.get("line").is_some());
     assert_eq!(ends.iter().map(|end| &end["stats"]["partial"]).collect::<Vec<_>>(), [&Value::Bool(false)]);
     records.into_iter().map(SenderRecord).collect()
-}
-
-/// An address whose port is free.
-pub(crate) fn free_address() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
 /// Runs a client against the HTTP port of a node, which is killed midway if `is_killed`.

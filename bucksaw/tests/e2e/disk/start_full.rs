@@ -1,19 +1,18 @@
 //! A start on a full disk: the node answers queries, refuses records, frees space by retention, and recovers.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::PathBuf;
 
 use super::mounted::MountedDisk;
 use super::{Random, noise};
 use crate::client::call;
 use crate::node::{TestServer, run, serve};
+use crate::ports::free_address;
 use crate::wait::wait_until;
 
 /// Flags with fixed ports: the node may not be able to write its addresses.
 fn fixed_ports() -> Vec<String> {
-    let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    ["--listen", "--listen-fast"].into_iter().flat_map(|flag| [flag.to_owned(), free()]).collect()
+    ["--listen", "--listen-fast"].into_iter().flat_map(|flag| [flag.to_owned(), free_address()]).collect()
 }
 
 /// A stopped node with records on a disk that was filled afterwards, and the file that fills it.

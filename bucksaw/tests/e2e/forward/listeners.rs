@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::agent::AgentNode;
 use crate::client::call;
 use crate::node::{bucksaw, run};
-use crate::senders::{RECORDS, SenderRecord, all_are_stored, free_address, python};
+use crate::ports::free_address;
+use crate::senders::{RECORDS, SenderRecord, all_are_stored, python};
 use crate::wait::{wait_for, wait_until};
 
 /// A request of OTLP with one record.

@@ -7,7 +7,7 @@ use std::thread;
 
 use tempfile::TempDir;
 
-use crate::senders::free_address;
+use crate::ports::free_address;
 use crate::wait::wait_until;
 
 /// The user of the listener with TLS and SASL.

@@ -14,8 +14,9 @@ use tempfile::TempDir;
 use super::page::{docker_options, file_of_page};
 use super::recorder::Recorder;
 use super::running::RunningSender;
-use super::{SenderRecord, all_are_stored_as, free_address, stored};
+use super::{SenderRecord, all_are_stored_as, stored};
 use crate::node::TestServer;
+use crate::ports::free_address;
 use crate::wait::wait_until;
 
 /// Records that each sender sends.
