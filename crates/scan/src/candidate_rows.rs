@@ -152,9 +152,9 @@ fn evaluate_field<B: SearchBlock>(
     if with_key == RowSet::None {
         return Some(all);
     }
-    // Reading a column costs less than a search of all columns for value, name and escapes, but for the first time.
+    // Reading a column costs less than a search of all columns for value, name and escapes, if its layouts were read before.
     let mut may_match = with_key;
-    let is_searched = field.has_value_needle && !block.lines().was_asked_for_layouts();
+    let is_searched = field.has_value_needle && !block.lines().has_read_layouts();
     if is_searched {
         may_match = may_match & may_contain(field, block)?;
     }

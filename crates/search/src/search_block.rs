@@ -54,10 +54,10 @@ pub trait SearchBlock {
         test_rows(self, among, |row| automaton.accepts(automaton.run(automaton.start(), row)))
     }
 
-    /// Whether this was called before. The first reading of layouts costs more than a search of all values: what is found out about
-    /// the values is kept for the next ones.
-    fn was_asked_for_layouts(&self) -> bool {
-        true
+    /// Whether most layouts have been read. The first reading costs more than a search of all values: it tests the values of all
+    /// rows for what later ones take as known.
+    fn has_read_layouts(&self) -> bool {
+        false
     }
 
     /// The rows of `among` that the reader decides by their layout. Without layouts, or where building rows is cheaper, a codec

@@ -4,12 +4,12 @@
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use bucksaw_binary::ByteReader;
 use bucksaw_search::RowSet;
 
-use crate::decode::column_tree::{ColumnNode, ColumnTree, IndexRange, Payload};
+use crate::decode::column_tree::{ColumnNode, ColumnTree, IndexRange, Payload, TableNode};
 use crate::decode::decoded_column::DecodedColumn;
 
 /// The largest ratio of unpacked bytes (frames and tree) to the text, and the bytes that even the smallest block may take.
@@ -33,7 +33,8 @@ pub struct ColumnBlock {
     lengths: OnceLock<Box<[AtomicU32]>>,
     /// For each table of lines, the rows whose values fit their roles: see [`bucksaw_search::LayoutReader`].
     fitting: OnceLock<Box<[OnceLock<Option<RowSet>>]>>,
-    pub(crate) asked_for_layouts: AtomicBool,
+    /// The rows of the tables of which `fitting` is known.
+    rows_of_read_layouts: AtomicUsize,
     rows: usize,
     pub(crate) text_len: usize,
     memory: AtomicUsize,
@@ -83,7 +84,6 @@ impl ColumnBlock {
         let own = packed.len() + meta.len() + tree.memory() + decoded.len() * 16;
         let (lengths, fitting, memory) = (OnceLock::new(), OnceLock::new(), AtomicUsize::new(own));
         let work = AtomicU64::new(0);
-        let asked_for_layouts = AtomicBool::new(false);
         Some(Self {
             packed,
             frames,
@@ -92,7 +92,7 @@ impl ColumnBlock {
             decoded,
             lengths,
             fitting,
-            asked_for_layouts,
+            rows_of_read_layouts: AtomicUsize::new(0),
             rows,
             text_len,
             memory,
@@ -131,23 +131,30 @@ impl ColumnBlock {
         })
     }
 
-    /// The rows of a table of lines, one of `tables`, whose values fit their roles, found by `find` at first.
+    /// The rows of table `number` of lines, of `tables`, whose values fit their roles, found by `find` at first.
     pub(crate) fn fitting_rows(
         &self,
-        table: usize,
-        tables: usize,
+        tables: &[TableNode],
+        number: usize,
         find: impl FnOnce() -> Option<RowSet>,
     ) -> Option<&RowSet> {
         let all = self.fitting.get_or_init(|| {
-            self.add_memory(tables * size_of::<OnceLock<Option<RowSet>>>());
-            (0..tables).map(|_| OnceLock::new()).collect()
+            self.add_memory(tables.len() * size_of::<OnceLock<Option<RowSet>>>());
+            tables.iter().map(|_| OnceLock::new()).collect()
         });
-        let found = all.get(table)?.get_or_init(|| {
+        let rows = tables.get(number)?.rows;
+        let found = all.get(number)?.get_or_init(|| {
             let found = find()?;
             self.add_memory(found.memory());
+            self.rows_of_read_layouts.fetch_add(rows, Ordering::Relaxed);
             Some(found)
         });
         found.as_ref()
+    }
+
+    /// Whether the fitting rows of most lines are known.
+    pub(crate) fn has_read_layouts(&self) -> bool {
+        self.rows_of_read_layouts.load(Ordering::Relaxed) > self.rows / 2
     }
 
     pub(crate) fn root(&self) -> usize {

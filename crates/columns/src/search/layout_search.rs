@@ -90,7 +90,7 @@ impl<'b, R: LayoutReader> LayoutSearch<'b, R> {
         if matches!(tested, TestedText::Unknown) {
             return Some(undecided());
         }
-        let fitting = self.block.fitting_rows(number, tables.len(), || {
+        let fitting = self.block.fitting_rows(tables, number, || {
             let Some(roles) = self.reader.roles(&layout) else { return Some(RowSet::None) };
             let columns = parts.iter().zip(&layout).filter(|(_, part)| **part == LayoutPart::Value);
             let mut fitting = RowSet::All;

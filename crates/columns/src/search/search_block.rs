@@ -2,7 +2,6 @@
 #![deny(clippy::indexing_slicing)]
 
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering;
 
 use bucksaw_search::{Automaton, LayoutReader, Needle, RowSet, RowsByLayout, SearchBlock};
 
@@ -44,8 +43,8 @@ impl SearchBlock for ColumnBlock {
         AutomatonRun::new(self, automaton).find_accepted(among)
     }
 
-    fn was_asked_for_layouts(&self) -> bool {
-        self.asked_for_layouts.swap(true, Ordering::Relaxed)
+    fn has_read_layouts(&self) -> bool {
+        self.has_read_layouts()
     }
 
     fn read_layouts<R: LayoutReader>(&self, reader: &R, among: &RowSet) -> Option<RowsByLayout> {

@@ -167,7 +167,7 @@ proptest! {
         for expr in exprs {
             let plan = compile(expr);
             let among = RowSet::from_fn(lines.len(), |row| row % 3 > 0);
-            for wanted in [RowSet::All, among] {
+            for wanted in [among.clone(), RowSet::All, among] {
                 let rows = plan.bind(&labels).match_rows(RecordBlock::new(&block, &map).unwrap(), wanted.clone(), &|| false);
                 let rows = rows.unwrap();
                 for (row, line) in lines.iter().enumerate() {
@@ -202,4 +202,21 @@ fn plain_lines_are_decided_without_building_them() {
         assert_eq!((found.must_match.count(2_000), found.may_match == found.must_match), (count, true), "{expr}");
     }
     assert!(block.work() > 0);
+}
+
+/// Reading them costs more than a search for the value, which is enough for it.
+#[test]
+fn a_rare_value_reads_no_layouts() {
+    let text: Vec<u8> = (0..2_000)
+        .flat_map(|row| format!("{{\"user\":\"u{}\",\"size\":{}}}\n", row % 40, row % 50).into_bytes())
+        .collect();
+    let TextEncoding::Columns(columns) = Encoder::new().encode_always(&text, &[], 1).text else { panic!("no columns") };
+    let block = ColumnBlock::open(columns, 2_000, text.len()).unwrap();
+    let map = RecordMap::identity(2_000);
+    for (expr, count, has_read) in [("user=u8", 50, false), ("size>=40", 400, true), ("user=u8", 50, true)] {
+        let plan = compile(expr);
+        let rows = RecordBlock::new(&block, &map).unwrap();
+        let found = plan.bind(&Labels::default()).match_rows(rows, RowSet::All, &|| false).unwrap();
+        assert_eq!((found.count(2_000), block.has_read_layouts()), (count, has_read), "{expr}");
+    }
 }
