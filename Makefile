@@ -55,9 +55,9 @@ build: setup ## build the release binary: target/release/bucksaw
 test: setup ## formatting, lints, docs, licences, all tests
 	@$(MAKE) --no-print-directory --keep-going check test-rust test-ui test-sdk
 
-# Twice the two cores that the tests are made for: most of them wait for a node.
+# Three times the two cores that the tests are made for: most of them wait for a node.
 test-rust: setup $(CLIENTS)
-	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-4} $(CARGO) test --workspace --no-fail-fast
+	RUST_TEST_THREADS=$${RUST_TEST_THREADS:-6} $(CARGO) test --workspace --no-fail-fast
 
 # Builds target/debug/bucksaw with the features of dependencies that `test-rust` selects: `build -p bucksaw` selects fewer, and
 # would build tokio and all that needs it again.

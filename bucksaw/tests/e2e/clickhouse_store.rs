@@ -2,9 +2,11 @@
 //!
 //! `same_as_grep` compares the answers with those of grep.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -451,9 +453,25 @@ fn clickhouse_is_reached_by_tls_and_identifies_itself() {
         assert!(log.contains(words), "{flags:?}: {log}");
     };
     refused(&["--store", &url], "not signed by a CA that is trusted here: name the file of its CA with --database-ca");
-    let plain = database.url("logs").replace("clickhouse:", "clickhouses:");
+    let plain = format!("clickhouses://{}/logs", answers_in_plain_text());
     refused(&["--store", &plain, "--database-ca", &ca], "does not speak TLS at this port");
     refused(&["--database-ca", &ca], "--database-ca: connections to ClickHouse use TLS with clickhouses://");
+}
+
+/// The address of a server that answers as HTTP servers do to a handshake. Unlike some, it does not reset the connection, which
+/// the client could notice before the answer.
+fn answers_in_plain_text() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            // Fails if the client has gone, and then it waits for that.
+            let _ = connection.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+            let _ = io::copy(&mut connection, &mut io::sink());
+        }
+    });
+    address
 }
 
 /// A process that accepts TLS for a port in plain text.
