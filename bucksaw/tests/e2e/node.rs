@@ -25,7 +25,7 @@ pub(crate) fn bucksaw<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -
     command
 }
 
-/// `serve` on a directory, on free ports unless the arguments set them. A restart may be told to listen on the same ones.
+/// `serve` on a directory, on free ports unless the arguments set them. A restart may be given the same ones.
 pub(crate) fn serve<S: AsRef<OsStr>>(dir: &Path, arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = bucksaw(["serve", "--data-dir"]);
     command.arg(dir).args(arguments);

@@ -1,6 +1,6 @@
 //! Ports that keep free for the process that is to listen on them, also while it is restarted.
 //!
-//! They are below the ephemeral ports of the system: those go to whoever asks for any port, and a client that connects to a
+//! They are below the ephemeral ports of the system: another process may be given one of those, and a client that connects to a
 //! stopped node could get its port as source port, and connect to itself.
 
 use std::net::{TcpListener, UdpSocket};

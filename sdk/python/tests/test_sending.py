@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bucksaw import Client, Failure, Stats
+from bucksaw import _buffer as buffer_module
 from bucksaw import _client as client_module
 from bucksaw import _sender as sender_module
 from tests.stub import HANG_UP, TIMEOUT, Reply, Request, Stub, accept
@@ -661,6 +662,29 @@ def test_signal_handler_that_logs(stub: Stub) -> None:
         assert client.stats().logged == client.stats().acknowledged == logged + handled
     messages = [record["message"] for record in stub.records()]
     assert len(messages) == len(set(messages)) == logged + handled
+
+
+def test_signal_handler_before_deferred_records_are_added(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It adds them itself."""
+    calls = 0
+
+    def get_ident() -> int:
+        nonlocal calls
+        calls += 1
+        # The first two are those of `add`, the third one is that of `_add_deferred`.
+        if calls == 1:
+            client._buffer._deferred.append((b'{"message":"deferred"}\n', None))
+        if calls == 3:
+            client.log("handler")
+        return threading.get_ident()
+
+    with Client(stub.address) as client:
+        monkeypatch.setattr(buffer_module, "get_ident", get_ident)
+        client.log("main")
+        monkeypatch.undo()
+        assert client.flush(TIMEOUT)
+        invariant(client.stats())
+    assert [record["message"] for record in stub.records()] == ["main", "handler", "deferred"]
 
 
 def test_interrupted_close(stub: Stub, blocked: Blocked) -> None:

@@ -290,11 +290,13 @@ class Buffer:
         while self._deferred:
             self._owner = get_ident()
             try:
-                line, reason = self._deferred.popleft()
-                if reason is None:
-                    self._add(line)
-                else:
-                    self._drop(reason, 1)
+                # Before this thread was the owner, a signal handler may have added them all.
+                if self._deferred:
+                    line, reason = self._deferred.popleft()
+                    if reason is None:
+                        self._add(line)
+                    else:
+                        self._drop(reason, 1)
             finally:
                 self._owner = 0
 
