@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use bucksaw_binary::put_varint;
 use bucksaw_columns::{ColumnBlock, Encoder, Filter, TextEncoding};
-use bucksaw_search::{Automaton, Needle, RowSet, SearchBlock, Transition};
+use bucksaw_search::{Automaton, CancelPoll, Needle, RowSet, SearchBlock, Transition};
 use libfuzzer_sys::fuzz_target;
 
 /// A block of the given tree and one frame.
@@ -28,10 +28,10 @@ fn any_bytes(data: &[u8]) {
     let text = block.text();
     assert!(text.is_none_or(|text| text.len() == *text_len as usize * 16));
     for (needle, any_case) in [(b"a".as_slice(), false), (b"1-2", false), (b"aB c", true)] {
-        let _ = block.find(&Needle::new(needle, any_case));
+        let _ = block.find(&Needle::new(needle, any_case), &CancelPoll::never());
     }
-    let _ = block.find_literal_prefix(&Needle::new(b"1", false), &two_digits());
-    let _ = block.find_accepted(&two_digits(), &RowSet::All);
+    let _ = block.find_literal_prefix(&Needle::new(b"1", false), &two_digits(), &CancelPoll::never());
+    let _ = block.find_accepted(&two_digits(), &RowSet::All, &CancelPoll::never());
     let _ = block.visit_rows(0..*rows as usize + 1, &mut |_| ControlFlow::Continue(()));
 }
 
@@ -63,10 +63,10 @@ fn any_text(data: &[u8]) {
     assert!(Filter::new(&packed.filter).may_contain(needle, any_case));
     let TextEncoding::Columns(columns) = packed.text else { return };
     let block = ColumnBlock::open(columns, count, text.len()).expect("an encoded block opens");
-    let found = block.find(&Needle::new(needle, any_case)).expect("an encoded block decodes");
+    let found = block.find(&Needle::new(needle, any_case), &CancelPoll::never()).expect("an encoded block decodes");
     let prefix = Needle::new(needle, false);
-    let prefix_rows = block.find_literal_prefix(&prefix, &two_digits()).expect("an encoded block decodes");
-    let accepted = block.find_accepted(&two_digits(), &RowSet::All).expect("an encoded block decodes");
+    let prefix_rows = block.find_literal_prefix(&prefix, &two_digits(), &CancelPoll::never()).expect("an encoded block decodes");
+    let accepted = block.find_accepted(&two_digits(), &RowSet::All, &CancelPoll::never()).expect("an encoded block decodes");
     let fold = |text: &[u8]| if any_case { text.to_ascii_lowercase() } else { text.to_vec() };
     let wanted = fold(needle);
     for (row, line) in text.split(|byte| *byte == b'\n').take(count).enumerate() {

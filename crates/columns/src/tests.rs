@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use bucksaw_search::{Automaton, Needle, RowSet, SearchBlock, Transition};
+use bucksaw_search::{Automaton, CancelPoll, Needle, RowSet, SearchBlock, Transition};
 use proptest::prelude::*;
 
 use crate::encode::verify::has_text;
@@ -47,7 +47,7 @@ fn lossy_text(text: &[u8]) -> String {
 }
 
 fn check_find(text: &[u8], block: &ColumnBlock, filter: &[u8], needle: &[u8], any_case: bool) {
-    let found = block.find(&Needle::new(needle, any_case)).unwrap();
+    let found = block.find(&Needle::new(needle, any_case), &CancelPoll::never()).unwrap();
     let fold = |text: &[u8]| if any_case { text.to_ascii_lowercase() } else { text.to_vec() };
     let may = Filter::new(filter).may_contain(needle, any_case);
     for (row, line) in lines(text).into_iter().enumerate() {
@@ -169,7 +169,7 @@ proptest! {
             let start = place.index(text.len() + 1);
             let head: Vec<u8> = text[start..(start + len).min(text.len())].to_vec();
             let head: Vec<u8> = head.into_iter().filter(|byte| *byte != b'\n').collect();
-            let found = block.find_literal_prefix(&Needle::new(&head, false), &automaton).unwrap();
+            let found = block.find_literal_prefix(&Needle::new(&head, false), &automaton, &CancelPoll::never()).unwrap();
             for (row, line) in lines(&text).into_iter().enumerate() {
                 let mut heads = (0..=line.len()).filter(|at| line[*at..].starts_with(&head)).peekable();
                 let (has_head, got) = (heads.peek().is_some(), found.contains(row));
@@ -185,9 +185,9 @@ proptest! {
         let (packed, _) = encode(&text);
         let block = ColumnBlock::open(packed, lines(&text).len(), text.len()).unwrap();
         let automaton = automaton(&table);
-        let all = block.find_accepted(&automaton, &RowSet::All).unwrap();
+        let all = block.find_accepted(&automaton, &RowSet::All, &CancelPoll::never()).unwrap();
         let some = RowSet::from_fn(block.rows(), |row| among[row % 7]);
-        let of_some = block.find_accepted(&automaton, &some).unwrap();
+        let of_some = block.find_accepted(&automaton, &some, &CancelPoll::never()).unwrap();
         for (row, line) in lines(&text).into_iter().enumerate() {
             let want = is_accepted(&table, line);
             prop_assert_eq!(all.contains(row), want, "{:?} of {:?}", lossy_text(line), lossy_text(&text));
@@ -242,10 +242,10 @@ proptest! {
         if let Some(block) = ColumnBlock::open(packed, lines(&text).len(), text.len()) {
             let _ = block.text();
             let _ = collect_lines(&block, (0..block.rows()).step_by(3));
-            let _ = block.find(&Needle::new(b"a", false));
-            let _ = block.find(&Needle::new(b"1-", true));
-            let _ = block.find_literal_prefix(&Needle::new(b"a", false), &digits());
-            let _ = block.find_accepted(&digits(), &RowSet::All);
+            let _ = block.find(&Needle::new(b"a", false), &CancelPoll::never());
+            let _ = block.find(&Needle::new(b"1-", true), &CancelPoll::never());
+            let _ = block.find_literal_prefix(&Needle::new(b"a", false), &digits(), &CancelPoll::never());
+            let _ = block.find_accepted(&digits(), &RowSet::All, &CancelPoll::never());
         }
     }
 }
@@ -422,7 +422,7 @@ fn lines_with_head(lines: &[String], head: &[u8], end: u8) -> Vec<usize> {
     let text = lines.concat();
     let (packed, _) = encode(text.as_bytes());
     let block = ColumnBlock::open(packed, lines.len(), text.len()).unwrap();
-    let found = block.find_literal_prefix(&Needle::new(head, false), &automaton).unwrap();
+    let found = block.find_literal_prefix(&Needle::new(head, false), &automaton, &CancelPoll::never()).unwrap();
     (0..lines.len()).filter(|row| found.contains(*row)).collect()
 }
 
@@ -441,7 +441,7 @@ fn an_automaton_runs_over_selected_lines() {
     let automaton = Automaton::explore(classes, 0, step, |count| Some(count == 2)).unwrap();
     for modulus in [1, 2, 50, 97, 103, 150, 331, 4_999] {
         let some = RowSet::from_fn(lines.len(), |row| row % modulus == 0);
-        let found = block.find_accepted(&automaton, &some).unwrap();
+        let found = block.find_accepted(&automaton, &some, &CancelPoll::never()).unwrap();
         for (row, line) in lines.iter().enumerate() {
             let accepted = line.bytes().filter(|byte| *byte == b'a').count() % 3 == 2;
             assert_eq!(found.contains(row), accepted && some.contains(row), "{line:?}, one in {modulus}");
@@ -526,9 +526,37 @@ fn a_needle_with_a_line_end_matches_no_line() {
     let block = ColumnBlock::open(packed, 200, text.len()).unwrap();
     let needle = &text.as_bytes()[40..60];
     assert!(needle.contains(&b'\n'));
-    assert_eq!(block.find(&Needle::new(needle, false)), Some(RowSet::None));
+    assert_eq!(block.find(&Needle::new(needle, false), &CancelPoll::never()), Some(RowSet::None));
     let upper = needle.to_ascii_uppercase();
-    assert_eq!(block.find(&Needle::new(&upper, true)), Some(RowSet::None));
+    assert_eq!(block.find(&Needle::new(&upper, true), &CancelPoll::never()), Some(RowSet::None));
+}
+
+/// The search of one needle visits all columns, and an automaton all tables: both stop where they are cancelled.
+#[test]
+fn a_search_of_many_layouts_stops_when_it_is_cancelled() {
+    const ROWS: usize = 20_000;
+    let mut next = random();
+    let layouts: Vec<String> = (0..400).map(|_| (0..6).map(|_| char::from(b'g' + next(20) as u8)).collect()).collect();
+    let line = |row: usize, next: &mut dyn FnMut(u64) -> u64| {
+        let [a, b, c, d] = [0, 7, 19, 31].map(|step| &layouts[(row + step) % layouts.len()]);
+        format!("{a}:{b} {} {c} {} {d}={}\n", next(10_000), next(100), next(1_000_000))
+    };
+    let text: String = (0..ROWS).map(|row| line(row, &mut next)).collect();
+    let (packed, _) = encode(text.as_bytes());
+    let block = ColumnBlock::open(packed, ROWS, text.len()).unwrap();
+    let work = |search: &dyn Fn(&CancelPoll<'_>), cancel: &CancelPoll<'_>| {
+        let before = block.work();
+        search(cancel);
+        block.work() - before
+    };
+    let find = |cancel: &CancelPoll<'_>| drop(block.find(&Needle::new(b"77 g", false), cancel).unwrap());
+    let accept = |cancel: &CancelPoll<'_>| drop(block.find_accepted(&digits(), &RowSet::All, cancel).unwrap());
+    for search in [&find as &dyn Fn(&CancelPoll<'_>), &accept] {
+        search(&CancelPoll::never());
+        let whole = work(search, &CancelPoll::never());
+        let stopped = work(search, &CancelPoll::new(&|| true));
+        assert!(stopped * 4 < whole, "{stopped} of {whole}");
+    }
 }
 
 /// A text of several frames and batches, which the random texts are too short for.
@@ -547,7 +575,7 @@ fn every_frame_and_batch_is_searched() {
         // Inside one word, from one word to the next, and the start and the end of the line.
         for range in [3..20, 35..52, 44..61, 85..102, 126..143, 0..9, 150..163] {
             let needle = &all[row][range];
-            let found = block.find(&Needle::new(needle, false)).unwrap();
+            let found = block.find(&Needle::new(needle, false), &CancelPoll::never()).unwrap();
             let want = (0..ROWS).filter(|row| memchr::memmem::find(all[*row], needle).is_some());
             assert!(found.first_in(0..ROWS, ROWS).eq(want), "{:?} of row {row}", lossy_text(needle));
         }

@@ -3,8 +3,8 @@
 //! A columnar block is searched as columns. Where that took more work than a search of its text would have, the work is summed up,
 //! and once it exceeds that of building the text, the text is built and kept in the block cache while there is room. From then on
 //! each query searches what is cheaper for it, by the work of its own search so far (see [`SearchCosts`](bucksaw_scan::SearchCosts))
-//! and of the same question before. As far as the weights of the work are right, a block is searched at no more than about twice
-//! the cost of the better way.
+//! and of the same question before, or of others that the block remembers. As far as the weights of the work are right, a block is
+//! searched at no more than about twice the cost of the better way.
 
 use std::sync::Arc;
 

@@ -26,6 +26,12 @@ const FREE_PARTS: u64 = 8;
 /// Questions of which a block remembers the work.
 const QUESTIONS: usize = 8;
 
+/// Questions that must be remembered before they say something about others.
+const QUESTIONS_MIN: usize = 3;
+
+/// One in this many searches of the text for a question that is not remembered searches the columns instead.
+const COLUMNS_RETRY: u64 = 16;
+
 /// Bits of a remembered question that are its work; those above tell questions apart.
 const WORK_BITS: u32 = 40;
 
@@ -40,11 +46,18 @@ pub(crate) struct CachedBlock {
     excess_work: AtomicU64,
     /// The work of searches of the columns: that of the last question of each slot, below the upper bits of its hash.
     columns_work: [AtomicU64; QUESTIONS],
+    /// Searches of the text for questions that are not remembered.
+    judged_by_others: AtomicU64,
 }
 
 impl CachedBlock {
     pub(crate) fn new(block: SearchableBlock) -> Self {
-        Self { block, excess_work: AtomicU64::new(0), columns_work: Default::default() }
+        Self {
+            block,
+            excess_work: AtomicU64::new(0),
+            columns_work: Default::default(),
+            judged_by_others: AtomicU64::new(0),
+        }
     }
 
     /// Remembers what a search of the columns for this question took. `question` is a hash.
@@ -53,11 +66,20 @@ impl CachedBlock {
         self.slot(question).store((question >> WORK_BITS << WORK_BITS) | work, Ordering::Relaxed);
     }
 
-    /// Whether searching the columns for this question took more than `text_work`, as far as that is remembered. A cheap question
-    /// that was not asked before is not judged by a dear one.
+    /// Whether searching the columns for this question is likely to take more than `text_work`: if it did before, or if it is not
+    /// remembered and all others that are did. One cheap question among these is enough to try the columns.
     pub(crate) fn prefers_text(&self, question: u64, text_work: u64) -> bool {
+        let work = |known: u64| known & ((1 << WORK_BITS) - 1);
         let known = self.slot(question).load(Ordering::Relaxed);
-        known >> WORK_BITS == question >> WORK_BITS && known & ((1 << WORK_BITS) - 1) > text_work
+        if known != 0 && known >> WORK_BITS == question >> WORK_BITS {
+            return work(known) > text_work;
+        }
+        let known = self.columns_work.iter().map(|known| known.load(Ordering::Relaxed)).filter(|known| *known != 0);
+        let dear = known.map(|known| work(known) > text_work);
+        let (count, are_all_dear) = dear.fold((0, true), |(count, all), dear| (count + 1, all && dear));
+        count >= QUESTIONS_MIN
+            && are_all_dear
+            && !self.judged_by_others.fetch_add(1, Ordering::Relaxed).wrapping_add(1).is_multiple_of(COLUMNS_RETRY)
     }
 
     fn slot(&self, question: u64) -> &AtomicU64 {
@@ -222,16 +244,20 @@ mod tests {
     }
 
     #[test]
-    fn the_work_of_one_question_says_nothing_about_another() {
+    fn a_question_is_judged_by_its_own_work_or_by_that_of_all_others() {
         let rows = SearchableBlock::Text(Block::from_parts(Vec::new(), Vec::new()).unwrap());
         let block = CachedBlock::new(rows);
         let (dear, other, same_slot) = (0x1234_5600_0000_0003, 0x1234_5600_0000_0004, 0x9876_5400_0000_0003);
         assert!(!block.prefers_text(dear, 0) && !block.prefers_text(0, 0), "nothing is known yet");
         block.note_columns_work(dear, 1_600);
         assert_eq!([1_600, 1_500].map(|text| block.prefers_text(dear, text)), [false, true]);
-        assert!(!block.prefers_text(other, 0) && !block.prefers_text(same_slot, 0));
+        assert!(!block.prefers_text(other, 0) && !block.prefers_text(same_slot, 0), "one question says little");
         block.note_columns_work(same_slot, u64::MAX);
         assert!(block.prefers_text(same_slot, 1 << 30) && !block.prefers_text(dear, 0), "replaced");
+        block.note_columns_work(other, 3_000);
+        block.note_columns_work(0x5555_5500_0000_0005, 4_000);
+        let judged = |text_work| (0..16).filter(|_| block.prefers_text(dear, text_work)).count();
+        assert_eq!((judged(3_000), judged(2_999)), (0, 15), "all others are dearer, and the columns are tried again");
     }
 
     #[test]

@@ -5,10 +5,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bucksaw_record::RecordView;
-use bucksaw_search::{Bitmap, RowSet, SearchBlock, SkipFilter};
+use bucksaw_search::{Bitmap, CancelPoll, RowSet, SearchBlock, SkipFilter};
 use bucksaw_segment::{Chunk, RecordBlock};
 
-use crate::cancel_poll::CancelPoll;
 use crate::candidate_rows::{CandidateRows, evaluate, may_match};
 use crate::cursor::Cursor;
 use crate::plan_node::PlanNode;

@@ -9,10 +9,11 @@
 use std::cell::Cell;
 use std::ops::ControlFlow;
 
-use bucksaw_search::{LayoutPart, LayoutReader, Needle, RowSet, RowsByLayout, SearchBlock, SkipFilter, TestedText};
+use bucksaw_search::{
+    CancelPoll, LayoutPart, LayoutReader, Needle, RowSet, RowsByLayout, SearchBlock, SkipFilter, TestedText,
+};
 use bucksaw_segment::{RecordBlock, RecordPart};
 
-use crate::cancel_poll::CancelPoll;
 use crate::field_term::FieldTerm;
 use crate::fields::{FieldRole, layout};
 use crate::line_term::LineTerm;
@@ -71,8 +72,8 @@ pub(crate) fn may_match(node: &PlanNode, filter: impl SkipFilter, has_attributes
     }
 }
 
-/// The bounds for the rows of `among`; `None` if the block is damaged. Polls for cancellation before each term; the bounds
-/// have no meaning after that.
+/// The bounds for the rows of `among`; `None` if the block is damaged. Polls for cancellation before each term and while a
+/// codec searches; the bounds have no meaning after that.
 pub(crate) fn evaluate<B: SearchBlock>(
     node: &PlanNode,
     block: RecordBlock<'_, B>,
@@ -85,8 +86,8 @@ pub(crate) fn evaluate<B: SearchBlock>(
     Some(match node {
         PlanNode::All => CandidateRows::exact(among),
         PlanNode::Nothing => CandidateRows::exact(RowSet::None),
-        PlanNode::Text(text) => evaluate_text(text, block, RecordPart::Whole, among)?,
-        PlanNode::Line(LineTerm::Text(text)) => evaluate_text(text, block, RecordPart::Line, among)?,
+        PlanNode::Text(text) => evaluate_text(text, block, RecordPart::Whole, among, cancel_poll)?,
+        PlanNode::Line(LineTerm::Text(text)) => evaluate_text(text, block, RecordPart::Line, among, cancel_poll)?,
         PlanNode::Regex(regex) => evaluate_regex(regex, block, RecordPart::Whole, among, cancel_poll)?,
         PlanNode::Line(LineTerm::Regex(regex)) => evaluate_regex(regex, block, RecordPart::Line, among, cancel_poll)?,
         PlanNode::Level(level) => {
@@ -128,15 +129,16 @@ fn evaluate_text<B: SearchBlock>(
     block: RecordBlock<'_, B>,
     part: RecordPart<'_>,
     among: RowSet,
+    cancel_poll: &CancelPoll<'_>,
 ) -> Option<CandidateRows> {
     if !text.has_lf || block.is_identity() {
-        return Some(CandidateRows::exact(among & block.find(&text.needle, part)?));
+        return Some(CandidateRows::exact(among & block.find(&text.needle, part, cancel_poll)?));
     }
     let rows = among & block.with_several_lines();
     if rows == RowSet::None {
         return Some(CandidateRows::exact(rows));
     }
-    Some(CandidateRows::upper_bound(rows & block.find(&text.longest_line(), part)?))
+    Some(CandidateRows::upper_bound(rows & block.find(&text.longest_line(), part, cancel_poll)?))
 }
 
 /// The field is an attribute of the records that have one of its name, else a key of the line.
@@ -156,13 +158,13 @@ fn evaluate_field<B: SearchBlock>(
     let mut may_match = with_key;
     let is_searched = field.has_value_needle && !block.lines().has_read_layouts();
     if is_searched {
-        may_match = may_match & may_contain(field, block)?;
+        may_match = may_match & may_contain(field, block, cancel_poll)?;
     }
     let by_layout = read_layouts(field, block, may_match.clone(), cancel_poll)?;
     may_match = may_match & !by_layout.decided;
     let is_few = may_match.count(block.record_count()) * FEW_RECORDS_DIVISOR <= block.record_count();
     if !is_few && !is_searched {
-        may_match = may_match & may_contain(field, block)?;
+        may_match = may_match & may_contain(field, block, cancel_poll)?;
     }
     all.may_match = all.may_match | by_layout.passing.clone() | may_match;
     all.must_match = all.must_match | by_layout.passing;
@@ -170,16 +172,20 @@ fn evaluate_field<B: SearchBlock>(
 }
 
 /// The records whose line contains the parts of the name and the value, or an escape in which they may be written.
-fn may_contain<B: SearchBlock>(field: &FieldTerm, block: RecordBlock<'_, B>) -> Option<RowSet> {
+fn may_contain<B: SearchBlock>(
+    field: &FieldTerm,
+    block: RecordBlock<'_, B>,
+    cancel_poll: &CancelPoll<'_>,
+) -> Option<RowSet> {
     let mut rows = RowSet::All;
     for needle in &field.needles {
-        rows = rows & block.find(needle, RecordPart::Line)?;
+        rows = rows & block.find(needle, RecordPart::Line, cancel_poll)?;
         if rows == RowSet::None {
             break;
         }
     }
     for escape in &field.escapes {
-        rows = rows | block.find(escape, RecordPart::Line)?;
+        rows = rows | block.find(escape, RecordPart::Line, cancel_poll)?;
     }
     Some(rows)
 }
@@ -257,7 +263,7 @@ fn evaluate_attribute<B: SearchBlock>(
     // A value with an LF is in no line.
     let lines = match &field.attribute_needle {
         Some(needle) if needle.text().contains(&b'\n') => RowSet::None,
-        Some(needle) => block.lines().find(needle)?,
+        Some(needle) => block.lines().find(needle, cancel_poll)?,
         None => RowSet::All,
     };
     let mut unpolled = 0;
@@ -294,8 +300,8 @@ fn evaluate_regex<B: SearchBlock>(
             }
             any = any
                 | match prefix_automaton {
-                    Some(automaton) => lines.find_literal_prefix(needle, automaton)?,
-                    None => lines.find(needle)?,
+                    Some(automaton) => lines.find_literal_prefix(needle, automaton, cancel_poll)?,
+                    None => lines.find(needle, cancel_poll)?,
                 };
         }
         rows = rows & any;
@@ -305,7 +311,7 @@ fn evaluate_regex<B: SearchBlock>(
     }
     let is_exact = literals.is_exact || regex.column_automaton.is_some();
     if let Some(automaton) = regex.column_automaton.as_ref().filter(|_| !literals.is_exact) {
-        rows = lines.find_accepted(automaton, &rows)?;
+        rows = lines.find_accepted(automaton, &rows, cancel_poll)?;
     }
     let rows = block.records_of(rows, part);
     if !is_exact {

@@ -12,8 +12,8 @@
 use std::sync::Arc;
 
 use bucksaw_record::RecordView;
+use bucksaw_search::CancelPoll;
 
-use crate::cancel_poll::CancelPoll;
 use crate::field_term::{CandidatePositions, FieldTerm};
 use crate::level_term::LevelTerm;
 use crate::line_term::LineTerm;

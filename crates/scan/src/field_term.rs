@@ -10,9 +10,8 @@ use std::cmp::Ordering;
 
 use bucksaw_record::RecordView;
 use bucksaw_record::expr::{self, Limit, Test};
-use bucksaw_search::Needle;
+use bucksaw_search::{CancelPoll, Needle};
 
-use crate::cancel_poll::CancelPoll;
 use crate::error::CompileError;
 use crate::fields::lookup;
 use crate::record_boundaries::{OCCURRENCE_WORK, ScanWindow};

@@ -45,7 +45,6 @@
 
 mod automaton;
 mod bound_plan;
-mod cancel_poll;
 mod candidate_rows;
 mod cursor;
 mod error;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bucksaw_record::RecordView;
+use bucksaw_search::CancelPoll;
 
-use crate::cancel_poll::CancelPoll;
 use crate::record_boundaries::ScanWindow;
 use crate::regex_term::RegexTerm;
 use crate::text_term::TextTerm;

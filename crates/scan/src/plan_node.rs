@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use bucksaw_record::expr::{LineTest, Literal, Test};
 use bucksaw_record::{Expr, Labels};
+use bucksaw_search::CancelPoll;
 
 use crate::CompileError;
-use crate::cancel_poll::CancelPoll;
 use crate::field_term::FieldTerm;
 use crate::level_term::{CompiledLevel, LevelTerm};
 use crate::line_term::LineTerm;

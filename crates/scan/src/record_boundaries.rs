@@ -3,10 +3,9 @@
 use std::cell::Cell;
 
 use bucksaw_record::{AttributeNames, RecordView, RowAttributes};
+use bucksaw_search::CancelPoll;
 use bucksaw_segment::Chunk;
 use memchr::{memchr, memchr_iter, memrchr};
-
-use crate::cancel_poll::CancelPoll;
 
 /// The text of a chunk and the offsets of its records.
 #[derive(Debug)]

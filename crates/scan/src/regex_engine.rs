@@ -16,14 +16,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use bucksaw_search::CancelPoll;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson::{Compiler, Config as NfaConfig, NFA, State, WhichCaptures};
 use regex_automata::util::prefilter::Prefilter;
 use regex_automata::util::primitives::StateID;
 use regex_automata::{Input, MatchKind, meta};
 use regex_syntax::hir::Hir;
-
-use crate::cancel_poll::CancelPoll;
 
 /// The largest NFA of a regex, in bytes.
 const NFA_BYTES_MAX: usize = 512 * 1024;

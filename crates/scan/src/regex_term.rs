@@ -5,14 +5,13 @@
 
 use bucksaw_record::RecordView;
 use bucksaw_record::expr::{Literal, Pattern};
-use bucksaw_search::{Automaton, Needle};
+use bucksaw_search::{Automaton, CancelPoll, Needle};
 use regex_automata::Anchored;
 use regex_syntax::hir::{self, Hir, HirKind};
 use regex_syntax::{Error as SyntaxError, ParserBuilder};
 
 use crate::CompileError;
 use crate::automaton::build_automaton;
-use crate::cancel_poll::CancelPoll;
 use crate::error::quoted_pattern;
 use crate::line_regex::{can_restrict_to_lines, restrict_to_lines};
 use crate::record_boundaries::{OCCURRENCE_WORK, ScanWindow, TESTED_BYTE_WORK, any_part};

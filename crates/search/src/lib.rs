@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use std::ops::ControlFlow;
-//! use bucksaw_search::{Needle, RowSet, SearchBlock};
+//! use bucksaw_search::{CancelPoll, Needle, RowSet, SearchBlock};
 //!
 //! struct Lines(Vec<&'static str>);
 //!
@@ -29,17 +29,19 @@
 //! }
 //!
 //! let block = Lines(vec!["GET / 200\n", "GET /x 404\n"]);
-//! let rows = block.find(&Needle::new(b"404", false)).unwrap();
+//! let rows = block.find(&Needle::new(b"404", false), &CancelPoll::never()).unwrap();
 //! assert!(!rows.contains(0) && rows.contains(1));
 //! ```
 
 mod automaton;
+mod cancel_poll;
 mod layout;
 mod needle;
 mod row_set;
 mod search_block;
 
 pub use automaton::{Automaton, DEAD, MATCHED, Transition};
+pub use cancel_poll::CancelPoll;
 pub use layout::{LayoutOffset, LayoutPart, LayoutReader, TestedText};
 pub use needle::Needle;
 pub use row_set::{Bitmap, RowSet};

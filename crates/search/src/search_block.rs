@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::{Automaton, LayoutReader, Needle, RowSet};
+use crate::{Automaton, CancelPoll, LayoutReader, Needle, RowSet};
 
 /// The rows that a [`LayoutReader`] decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct RowsByLayout {
 ///
 /// Rows are numbered from 0. A row is a line, or a record of several lines. The provided methods build every row and test
 /// it; a codec overrides them where it can answer without building rows. Every method returns `None` if the block is
-/// damaged.
+/// damaged. Rows that are returned after a cancellation are meaningless.
 pub trait SearchBlock {
     /// The number of rows.
     fn row_count(&self) -> usize;
@@ -38,20 +38,20 @@ pub trait SearchBlock {
     }
 
     /// The rows that contain the needle.
-    fn find(&self, needle: &Needle) -> Option<RowSet> {
-        test_rows(self, &RowSet::All, |row| needle.find(row, 0).is_some())
+    fn find(&self, needle: &Needle, cancel: &CancelPoll<'_>) -> Option<RowSet> {
+        test_rows(self, &RowSet::All, cancel, |row| needle.find(row, 0).is_some())
     }
 
     /// All rows in which a match that begins with the needle exists, and possibly others that contain the needle.
     /// `automaton` accepts a row from the first byte of a match on. If the needle is case-insensitive, the automaton is too.
-    fn find_literal_prefix(&self, needle: &Needle, automaton: &Automaton) -> Option<RowSet> {
+    fn find_literal_prefix(&self, needle: &Needle, automaton: &Automaton, cancel: &CancelPoll<'_>) -> Option<RowSet> {
         let _ = automaton;
-        self.find(needle)
+        self.find(needle, cancel)
     }
 
     /// The rows of `among` that the automaton accepts.
-    fn find_accepted(&self, automaton: &Automaton, among: &RowSet) -> Option<RowSet> {
-        test_rows(self, among, |row| automaton.accepts(automaton.run(automaton.start(), row)))
+    fn find_accepted(&self, automaton: &Automaton, among: &RowSet, cancel: &CancelPoll<'_>) -> Option<RowSet> {
+        test_rows(self, among, cancel, |row| automaton.accepts(automaton.run(automaton.start(), row)))
     }
 
     /// Whether most layouts have been read. The first reading costs more than a search of all values: it tests the values of all
@@ -69,7 +69,12 @@ pub trait SearchBlock {
 }
 
 /// The rows of `among` that pass, each tested without its LF.
-fn test_rows<B: SearchBlock + ?Sized>(block: &B, among: &RowSet, test: impl Fn(&[u8]) -> bool) -> Option<RowSet> {
+fn test_rows<B: SearchBlock + ?Sized>(
+    block: &B,
+    among: &RowSet,
+    cancel: &CancelPoll<'_>,
+    test: impl Fn(&[u8]) -> bool,
+) -> Option<RowSet> {
     let mut found = crate::Bitmap::new(block.row_count());
     let rows = || (0..block.row_count()).filter(|row| among.contains(*row));
     let mut visited = rows();
@@ -78,7 +83,7 @@ fn test_rows<B: SearchBlock + ?Sized>(block: &B, among: &RowSet, test: impl Fn(&
         if row.split_last().is_some_and(|(_, row)| test(row)) {
             number.into_iter().for_each(|number| found.set(number));
         }
-        ControlFlow::Continue(())
+        if cancel.poll() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     Some(RowSet::from_bitmap(found))
 }

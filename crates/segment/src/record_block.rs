@@ -9,7 +9,7 @@
 use std::ops::{ControlFlow, Range};
 
 use bucksaw_record::{AttributeShape, RecordView, RowAttributes};
-use bucksaw_search::{Bitmap, Needle, RowSet, SearchBlock};
+use bucksaw_search::{Bitmap, CancelPoll, Needle, RowSet, SearchBlock};
 
 use crate::Rows;
 
@@ -231,8 +231,8 @@ impl<'a, B: SearchBlock> RecordBlock<'a, B> {
     }
 
     /// The records of which a line of this part contains the needle; `None` if the block is damaged.
-    pub fn find(&self, needle: &Needle, part: RecordPart<'_>) -> Option<RowSet> {
-        Some(self.records_of(self.lines.find(needle)?, part))
+    pub fn find(&self, needle: &Needle, part: RecordPart<'_>, cancel: &CancelPoll<'_>) -> Option<RowSet> {
+        Some(self.records_of(self.lines.find(needle, cancel)?, part))
     }
 
     /// The records of `among` whose attribute of this name has a value of one line, which is in `lines` and passes the test.

@@ -325,7 +325,7 @@ impl<'w> Alignments<'w> {
         let parts = self.parts.get(at..).unwrap_or_default();
         let parts = parts.get(..FOLLOWING_PARTS_MAX).unwrap_or(parts);
         let not_dead = |rows: &RowSet| {
-            let run = AutomatonRun::new(self.context.block, prefix.automaton);
+            let run = AutomatonRun::new(self.context.block, prefix.automaton, self.context.cancel);
             run.find_not_dead(state, parts, self.rows, rows).ok_or(StopReason::Damaged)
         };
         if let Some(sample) = rows.sample(self.rows, SAMPLE_ROWS)

@@ -10,6 +10,8 @@
 //! fraction of the time that the bytes of the lines would take.
 #![deny(clippy::indexing_slicing)]
 
+use bucksaw_search::{Automaton, CancelPoll, DEAD, MATCHED, RowSet};
+
 use crate::decimal::{self, NUMBER_BYTES_MAX};
 use crate::decode::column_block::ColumnBlock;
 use crate::decode::column_tree::{ColumnKind, TableNode, TablePart};
@@ -18,7 +20,6 @@ use crate::decode::value_source::{BoundedBuffer, ValueSource};
 use crate::fixed_width::PatternByte;
 use crate::search::row_states::{RowSelection, RowStates, UnsettledRows, selected_row, selected_rows};
 use crate::search_work;
-use bucksaw_search::{Automaton, DEAD, MATCHED, RowSet};
 
 /// The initial size of the buffer for a value that is built to be run over, in bytes.
 const VALUE_BUFFER_BYTES: usize = 256;
@@ -35,11 +36,12 @@ const UPPER_HEX: &[u8] = b"0123456789ABCDEF";
 pub(crate) struct AutomatonRun<'b> {
     block: &'b ColumnBlock,
     automaton: &'b Automaton,
+    cancel: &'b CancelPoll<'b>,
 }
 
 impl<'b> AutomatonRun<'b> {
-    pub(crate) fn new(block: &'b ColumnBlock, automaton: &'b Automaton) -> Self {
-        Self { block, automaton }
+    pub(crate) fn new(block: &'b ColumnBlock, automaton: &'b Automaton, cancel: &'b CancelPoll<'b>) -> Self {
+        Self { block, automaton, cancel }
     }
 
     /// The rows of `among` that the automaton accepts; `None` if the block is damaged.
@@ -159,6 +161,9 @@ impl<'b> AutomatonRun<'b> {
         };
         let Some(selected) = selected else {
             for (number, list) in values.iter().enumerate().filter(|(_, list)| !list.is_empty()) {
+                if self.cancel.poll() {
+                    break;
+                }
                 let mut inner = states.gather(list);
                 one(number, None, &mut inner)?;
                 states.scatter(list, &inner);
@@ -169,6 +174,9 @@ impl<'b> AutomatonRun<'b> {
         let table_of = |place: &u32| selected.get(*place as usize).and_then(|row| numbers.get(*row as usize));
         positions.sort_by_key(table_of);
         for positions in positions.chunk_by(|a, b| table_of(a) == table_of(b)) {
+            if self.cancel.poll() {
+                break;
+            }
             let inner_rows: Option<Vec<u32>> =
                 positions.iter().map(|place| rows.get(*selected.get(*place as usize)? as usize).copied()).collect();
             let mut inner = states.gather(positions);

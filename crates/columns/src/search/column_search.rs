@@ -80,6 +80,9 @@ impl SearchContext<'_> {
         let tables = tables.iter().map(|table| self.evaluate_table(table, predicate));
         for (table_id, table_rows) in outliers.chain(tables).enumerate() {
             let table_rows = table_rows?;
+            if self.is_cancelled() {
+                break;
+            }
             all &= table_rows == RowSet::All;
             self.occurrences.add_work(search_work::VISIT);
             if table_rows == RowSet::None {

@@ -26,6 +26,9 @@ use crate::search_work;
 /// two occurrences are counted.
 const DENSE_ROWS_PER_OCCURRENCE: usize = 16;
 
+/// Work that is reported while a search runs, at least: some microseconds.
+const REPORTED_WORK_MIN: u64 = 64 << 10;
+
 /// The occurrences of a needle, found on first use.
 pub(crate) struct NeedleOccurrences<'b> {
     block: &'b ColumnBlock,
@@ -34,7 +37,7 @@ pub(crate) struct NeedleOccurrences<'b> {
     literals: OnceCell<Vec<u32>>,
     /// Occurrences of the core in each frame.
     frames: Vec<OnceCell<Option<Vec<u32>>>>,
-    /// The work of the whole search so far.
+    /// The work that the block does not know of yet.
     work: Cell<u64>,
 }
 
@@ -45,12 +48,18 @@ impl<'b> NeedleOccurrences<'b> {
         Self { block, needle, literals: OnceCell::new(), frames, work: Cell::new(0) }
     }
 
-    pub(crate) fn work(&self) -> u64 {
-        self.work.get()
-    }
-
     pub(crate) fn add_work(&self, units: u64) {
         self.work.set(self.work.get().saturating_add(units));
+    }
+
+    /// Adds the work so far to that of the block.
+    pub(crate) fn report_work(&self) {
+        self.block.add_work(self.work.take());
+    }
+
+    /// Whether there is enough work to report, so that reports cost little.
+    pub(crate) fn is_report_due(&self) -> bool {
+        self.work.get() >= REPORTED_WORK_MIN
     }
 
     /// Whether a literal contains the needle.

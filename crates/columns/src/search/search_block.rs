@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use bucksaw_search::{Automaton, LayoutReader, Needle, RowSet, RowsByLayout, SearchBlock};
+use bucksaw_search::{Automaton, CancelPoll, LayoutReader, Needle, RowSet, RowsByLayout, SearchBlock};
 
 use crate::decode::column_block::ColumnBlock;
 use crate::search::automaton_run::AutomatonRun;
@@ -30,17 +30,17 @@ impl SearchBlock for ColumnBlock {
         self.visit_lines(rows, visit)
     }
 
-    fn find(&self, needle: &Needle) -> Option<RowSet> {
-        find_rows(self, TextPredicate::whole(needle, None))
+    fn find(&self, needle: &Needle, cancel: &CancelPoll<'_>) -> Option<RowSet> {
+        find_rows(self, TextPredicate::whole(needle, None), cancel)
     }
 
-    fn find_literal_prefix(&self, needle: &Needle, automaton: &Automaton) -> Option<RowSet> {
+    fn find_literal_prefix(&self, needle: &Needle, automaton: &Automaton, cancel: &CancelPoll<'_>) -> Option<RowSet> {
         let is_short = needle.text().len() <= LITERAL_PREFIX_BYTES_MAX;
-        find_rows(self, TextPredicate::whole(needle, is_short.then(|| LiteralPrefix::new(needle, automaton))))
+        find_rows(self, TextPredicate::whole(needle, is_short.then(|| LiteralPrefix::new(needle, automaton))), cancel)
     }
 
-    fn find_accepted(&self, automaton: &Automaton, among: &RowSet) -> Option<RowSet> {
-        AutomatonRun::new(self, automaton).find_accepted(among)
+    fn find_accepted(&self, automaton: &Automaton, among: &RowSet, cancel: &CancelPoll<'_>) -> Option<RowSet> {
+        AutomatonRun::new(self, automaton, cancel).find_accepted(among)
     }
 
     fn has_read_layouts(&self) -> bool {
@@ -52,7 +52,7 @@ impl SearchBlock for ColumnBlock {
     }
 }
 
-fn find_rows(block: &ColumnBlock, predicate: TextPredicate<'_>) -> Option<RowSet> {
+fn find_rows(block: &ColumnBlock, predicate: TextPredicate<'_>, cancel: &CancelPoll<'_>) -> Option<RowSet> {
     if predicate.text.is_empty() {
         return Some(RowSet::All);
     }
@@ -60,8 +60,8 @@ fn find_rows(block: &ColumnBlock, predicate: TextPredicate<'_>) -> Option<RowSet
     if predicate.text.contains(&b'\n') {
         return Some(RowSet::None);
     }
-    let context = SearchContext { block, occurrences: NeedleOccurrences::new(block, predicate.needle) };
+    let context = SearchContext { block, occurrences: NeedleOccurrences::new(block, predicate.needle), cancel };
     let found = context.evaluate(block.root(), predicate);
-    block.add_work(context.occurrences.work());
+    context.occurrences.report_work();
     found
 }

@@ -1,6 +1,8 @@
 //! Evaluates one needle on the columns of one block without decoding them.
 #![deny(clippy::indexing_slicing)]
 
+use bucksaw_search::CancelPoll;
+
 use crate::decimal::NUMBER_BYTES_MAX;
 use crate::decode::column_block::ColumnBlock;
 use crate::decode::column_tree::{ColumnKind, IndexRange, TablePart};
@@ -12,9 +14,19 @@ use crate::search::text_predicate::{MatchAnchor, TextPredicate};
 pub(crate) struct SearchContext<'b> {
     pub(crate) block: &'b ColumnBlock,
     pub(crate) occurrences: NeedleOccurrences<'b>,
+    pub(crate) cancel: &'b CancelPoll<'b>,
 }
 
 impl SearchContext<'_> {
+    /// Reports the work so far now and then, and returns whether the search is cancelled.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        if !self.occurrences.is_report_due() {
+            return self.cancel.is_cancelled();
+        }
+        self.occurrences.report_work();
+        self.cancel.poll()
+    }
+
     /// Whether a literal passes.
     pub(crate) fn literal_matches(&self, literal: IndexRange, predicate: &TextPredicate<'_>) -> bool {
         match predicate.anchor {

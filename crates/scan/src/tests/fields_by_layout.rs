@@ -1,11 +1,10 @@
 //! Fields that are read by the layouts of columns, against the reader of lines.
 
-use bucksaw_search::{LayoutOffset, LayoutPart, Needle, SearchBlock as _, TestedText};
+use bucksaw_search::{CancelPoll, LayoutOffset, LayoutPart, Needle, SearchBlock as _, TestedText};
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
-use crate::cancel_poll::CancelPoll;
 use crate::candidate_rows::evaluate;
 use crate::fields::layout::{find, roles};
 use crate::fields::{FieldRole, lookup};

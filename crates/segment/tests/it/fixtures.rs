@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bucksaw_columns::Filter;
 use bucksaw_env::{File, Fs, real, sim};
 use bucksaw_record::{AttributeNames, Flags, Id, Labels, Millis, Producer, RecordView, RowAttributes};
-use bucksaw_search::{Needle, SearchBlock};
+use bucksaw_search::{CancelPoll, Needle, SearchBlock};
 use bucksaw_segment::queue::{FrameReader, HEADER_LEN, checksum_seed, encode_header, scan_segment};
 use bucksaw_segment::stored::{MergeInfo, Reader, SearchableBlock, SegmentOrigin, Writer};
 use bucksaw_segment::{BlockBuilder, Chunk, Codec, FileHeader, FrameHeader, FrameKind, RecordPart, RowMeta, Rows};
@@ -236,7 +236,8 @@ fn columns_with_attributes_of_a_stored_segment_version_3() {
     let SearchableBlock::Columns(columned) = reader.searchable_block(0).unwrap() else { panic!("no columns") };
     let records = columned.records().unwrap();
     assert_eq!((records.record_count(), columned.columns.rows()), (400, 1_200));
-    let count = |text: &[u8], part| records.find(&Needle::new(text, false), part).unwrap().count(400);
+    let count =
+        |text: &[u8], part| records.find(&Needle::new(text, false), part, &CancelPoll::never()).unwrap().count(400);
     assert_eq!(count(b"shop-7", RecordPart::Whole), 44);
     assert_eq!(count(b"shop-7", RecordPart::Attribute("pod")), 44);
     assert_eq!(count(b"9e3779b97f4a7c15", RecordPart::Attribute("trace_id")), 1);
@@ -255,7 +256,8 @@ fn columns_of_a_stored_segment_version_1() {
     let reader = Reader::open(open(name, columns_bytes), &path(name)).unwrap();
     let SearchableBlock::Columns(columned) = reader.searchable_block(0).unwrap() else { panic!("no columns") };
     assert_eq!(columned.columns.rows(), 400);
-    let count = |text: &[u8]| columned.columns.find(&Needle::new(text, false)).unwrap().count(400);
+    let count =
+        |text: &[u8]| columned.columns.find(&Needle::new(text, false), &CancelPoll::never()).unwrap().count(400);
     let in_lines = |text: &[u8]| {
         lines().split(|byte| *byte == b'\n').filter(|line| memchr::memmem::find(line, text).is_some()).count()
     };

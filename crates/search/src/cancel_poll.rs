@@ -3,23 +3,26 @@
 use std::cell::Cell;
 
 /// Polls a cancel callback and remembers a cancellation. Results of a search after a cancellation are meaningless.
-pub(crate) struct CancelPoll<'a> {
+pub struct CancelPoll<'a> {
     cancel: &'a dyn Fn() -> bool,
     is_cancelled: Cell<bool>,
 }
 
 impl<'a> CancelPoll<'a> {
-    pub(crate) fn new(cancel: &'a dyn Fn() -> bool) -> Self {
+    /// A poll of this callback, which is cheap and may be called thousands of times per block.
+    #[must_use]
+    pub fn new(cancel: &'a dyn Fn() -> bool) -> Self {
         Self { cancel, is_cancelled: Cell::new(false) }
     }
 
     /// A poll that is never cancelled.
-    pub(crate) fn never() -> Self {
+    #[must_use]
+    pub fn never() -> Self {
         Self::new(&|| false)
     }
 
     /// Calls the callback, unless already cancelled; returns whether the search is cancelled.
-    pub(crate) fn poll(&self) -> bool {
+    pub fn poll(&self) -> bool {
         if !self.is_cancelled.get() && (self.cancel)() {
             self.is_cancelled.set(true);
         }
@@ -27,7 +30,8 @@ impl<'a> CancelPoll<'a> {
     }
 
     /// Whether a poll saw a cancellation.
-    pub(crate) fn is_cancelled(&self) -> bool {
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
         self.is_cancelled.get()
     }
 }
