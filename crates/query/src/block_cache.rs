@@ -47,7 +47,7 @@ pub(crate) struct CachedBlock {
     /// The work of searches of the columns: that of the last question of each slot, below the upper bits of its hash.
     columns_work: [AtomicU64; QUESTIONS],
     /// Searches of the text for questions that are not remembered.
-    judged_by_others: AtomicU64,
+    unknown_questions: AtomicU64,
 }
 
 impl CachedBlock {
@@ -56,7 +56,7 @@ impl CachedBlock {
             block,
             excess_work: AtomicU64::new(0),
             columns_work: Default::default(),
-            judged_by_others: AtomicU64::new(0),
+            unknown_questions: AtomicU64::new(0),
         }
     }
 
@@ -79,7 +79,7 @@ impl CachedBlock {
         let (count, are_all_dear) = dear.fold((0, true), |(count, all), dear| (count + 1, all && dear));
         count >= QUESTIONS_MIN
             && are_all_dear
-            && !self.judged_by_others.fetch_add(1, Ordering::Relaxed).wrapping_add(1).is_multiple_of(COLUMNS_RETRY)
+            && !self.unknown_questions.fetch_add(1, Ordering::Relaxed).wrapping_add(1).is_multiple_of(COLUMNS_RETRY)
     }
 
     fn slot(&self, question: u64) -> &AtomicU64 {
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_judged_by_its_own_work_or_by_that_of_all_others() {
+    fn a_question_is_expected_to_cost_what_it_did_or_what_all_others_did() {
         let rows = SearchableBlock::Text(Block::from_parts(Vec::new(), Vec::new()).unwrap());
         let block = CachedBlock::new(rows);
         let (dear, other, same_slot) = (0x1234_5600_0000_0003, 0x1234_5600_0000_0004, 0x9876_5400_0000_0003);
@@ -256,8 +256,8 @@ mod tests {
         assert!(block.prefers_text(same_slot, 1 << 30) && !block.prefers_text(dear, 0), "replaced");
         block.note_columns_work(other, 3_000);
         block.note_columns_work(0x5555_5500_0000_0005, 4_000);
-        let judged = |text_work| (0..16).filter(|_| block.prefers_text(dear, text_work)).count();
-        assert_eq!((judged(3_000), judged(2_999)), (0, 15), "all others are dearer, and the columns are tried again");
+        let of_text = |text_work| (0..16).filter(|_| block.prefers_text(dear, text_work)).count();
+        assert_eq!((of_text(3_000), of_text(2_999)), (0, 15), "all others are dearer, and the columns are tried again");
     }
 
     #[test]
