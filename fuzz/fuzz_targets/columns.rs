@@ -65,8 +65,10 @@ fn any_text(data: &[u8]) {
     let block = ColumnBlock::open(columns, count, text.len()).expect("an encoded block opens");
     let found = block.find(&Needle::new(needle, any_case), &CancelPoll::never()).expect("an encoded block decodes");
     let prefix = Needle::new(needle, false);
-    let prefix_rows = block.find_literal_prefix(&prefix, &two_digits(), &CancelPoll::never()).expect("an encoded block decodes");
-    let accepted = block.find_accepted(&two_digits(), &RowSet::All, &CancelPoll::never()).expect("an encoded block decodes");
+    let prefix_rows =
+        block.find_literal_prefix(&prefix, &two_digits(), &CancelPoll::never()).expect("an encoded block decodes");
+    let accepted =
+        block.find_accepted(&two_digits(), &RowSet::All, &CancelPoll::never()).expect("an encoded block decodes");
     let fold = |text: &[u8]| if any_case { text.to_ascii_lowercase() } else { text.to_vec() };
     let wanted = fold(needle);
     for (row, line) in text.split(|byte| *byte == b'\n').take(count).enumerate() {
