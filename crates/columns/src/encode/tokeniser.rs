@@ -252,7 +252,7 @@ fn is_word(byte: u8) -> bool {
 }
 
 /// Removes connectors at both ends, except a sign; a token of connectors alone stays whole.
-#[inline]
+#[inline(always)]
 fn trim(text: &[u8], start: usize, end: usize) -> (usize, usize) {
     if is_word(text[start]) && is_word(text[end - 1]) {
         (start, end)

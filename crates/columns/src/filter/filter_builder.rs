@@ -16,6 +16,13 @@ const RECENT_CHECK_BYTES_MIN: usize = 64;
 const SATURATED_SIXTEENTHS: usize = 14;
 const SATURATION_CHECK_BYTES: usize = 256 << 10;
 
+/// Set bits per bit of a smaller filter, in hundredths, from which on it may be saturated. Grams are hashed, so `n` of them leave
+/// exp(-n/m) of its `m` bits clear: two sixteenths at n/m = 2.08. Below that the smaller filter need not be made to know.
+const SCALE_HUNDREDTHS: usize = 200;
+
+/// A filter that was not saturated is made again once this part more bits are set.
+const SCALE_AGAIN_DIVISOR: usize = 16;
+
 /// Words of a filter while it is built. A number of a bit always fits, so no access to a word checks it.
 const FILTER_WORDS: usize = 1 << (BITS_LOG - u64::BITS.ilog2());
 
@@ -31,6 +38,8 @@ pub(crate) struct FilterBuilder {
     is_saturated: bool,
     /// The most bytes of the stored filter.
     bytes_max: usize,
+    /// Set bits below which a filter of that size is known not to be saturated.
+    set_bits_unsaturated: usize,
     /// Bytes whose grams were added.
     pub(crate) indexed_bytes: usize,
 }
@@ -46,6 +55,7 @@ impl FilterBuilder {
             bytes_until_check: SATURATION_CHECK_BYTES,
             is_saturated: false,
             bytes_max: usize::MAX,
+            set_bits_unsaturated: 0,
             indexed_bytes: 0,
         }
     }
@@ -55,6 +65,7 @@ impl FilterBuilder {
     pub(crate) fn begin(&mut self, bytes_max: usize) {
         self.clear();
         self.bytes_max = bytes_max;
+        self.set_bits_unsaturated = (bytes_max / 8).saturating_mul(64).saturating_mul(SCALE_HUNDREDTHS) / 100;
     }
 
     /// Empties the filter.
@@ -63,7 +74,7 @@ impl FilterBuilder {
         self.words.fill(0);
         self.recent.clear();
         (self.bytes_until_check, self.is_saturated) = (SATURATION_CHECK_BYTES, false);
-        self.bytes_max = usize::MAX;
+        (self.bytes_max, self.set_bits_unsaturated) = (usize::MAX, 0);
     }
 
     /// Adds a text that no word byte precedes or follows.
@@ -128,18 +139,19 @@ impl FilterBuilder {
     }
 
     /// Whether the stored filter would be saturated now, and so with more grams.
-    fn would_be_saturated(&self) -> bool {
+    fn would_be_saturated(&mut self) -> bool {
         let set = self.count_set_bits();
         if is_saturated(set, 1 << BITS_LOG) {
             return true;
         }
         // A filter below its largest size grows with its grams instead.
         let words = self.bytes_max / 8;
-        if self.stored_words(set, usize::MAX) <= words {
+        if self.stored_words(set, usize::MAX) <= words || set < self.set_bits_unsaturated {
             return false;
         }
         let mut bits = vec![0; words.max(1) * 8];
         self.scale(&mut bits);
+        self.set_bits_unsaturated = set + set / SCALE_AGAIN_DIVISOR;
         are_saturated(&bits)
     }
 
