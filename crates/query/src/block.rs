@@ -70,13 +70,19 @@ impl BlockUnit {
             (None, ..) => (Arc::new(CachedBlock::new(source.open(*index)?)), u64::MAX, false),
         };
         let damaged = || source.mark_damaged(*index, "the columns of the block cannot be decoded");
+        // The work of a search that was stopped halfway says nothing about the next one.
+        let note_work = |work| {
+            if !cancel.has_stopped() {
+                opened.note_columns_work(question, work);
+            }
+        };
         let scanned = match &opened.block {
             SearchableBlock::Text(block) => search_text(block, visit),
             SearchableBlock::Columns(block) => {
                 let scan = column_scan::scan(block, request, plan, cancel, (limit, work_max), visit);
                 match (scan.ok_or_else(damaged)?, text) {
                     (ColumnScan::Done { scanned, work }, None) => {
-                        opened.note_columns_work(question, work);
+                        note_work(work);
                         let excess = work.saturating_sub(plan.costs().of_text(text_bytes));
                         // A block that is searched only once needs no text.
                         if self.block_cache.is_text_due(&opened, excess, text_bytes) && was_cached {
@@ -85,7 +91,7 @@ impl BlockUnit {
                         scanned
                     }
                     (ColumnScan::Done { scanned, work }, Some(_)) => {
-                        opened.note_columns_work(question, work);
+                        note_work(work);
                         // The search of one text cannot be stopped halfway.
                         if work > work_max {
                             plan.costs().note_dear_columns();

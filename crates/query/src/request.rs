@@ -240,6 +240,11 @@ impl Cancel {
         is_over
     }
 
+    /// Whether work was left undone because of a cancellation or the time limit.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.is_cancelled() || self.timed_out().is_some()
+    }
+
     /// The time limit, if it left work undone.
     pub(crate) fn timed_out(&self) -> Option<Duration> {
         let limit = self.limit.as_ref()?;

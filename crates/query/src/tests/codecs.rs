@@ -3,9 +3,12 @@
 use std::cell::Cell;
 
 use bucksaw_record::{AttributeNames, AttributeShape, Flags, RecordView, RowAttributes};
+use bucksaw_store::BlockRef;
 use proptest::test_runner::{Config as RunnerConfig, TestRunner};
 
 use super::*;
+use crate::block::BlockUnit;
+use crate::text_scan::MatchChunk;
 
 /// Text from which a block is encoded as columns is 16 KiB; smaller blocks have many borders.
 const COLUMNS_BLOCK_BYTES: u64 = 20 << 10;
@@ -328,4 +331,34 @@ fn rows_and_their_order_equal_the_oracle_for_every_codec() {
     runner.run(&cases(), run).unwrap();
     assert!(columnar.get() > 100, "only {} blocks were encoded as columns", columnar.get());
     assert!((50..columnar.get()).contains(&texts.get()), "{} blocks were searched as text", texts.get());
+}
+
+#[test]
+fn a_search_that_was_stopped_halfway_leaves_no_work() {
+    let mut node = engine(Codec::Columns(3), u64::MAX);
+    for at in 0..2_000 {
+        node.put(&format!("GET /item/{at} took {} ms", at % 97));
+    }
+    node.move_to_store();
+    assert!(columnar_blocks(&node) > 0);
+    let segment = node.store.segments().first().cloned().unwrap();
+    let unit = BlockUnit {
+        block: BlockRef { source: segment.clone(), index: 0 },
+        block_cache: Arc::clone(&node.engine.block_cache),
+    };
+    let request = request_all_time("item");
+    let plan = Plan::compile(&request.expr).unwrap();
+    let is_remembered = || {
+        let cached = node.engine.block_cache.get((segment.id(), 0)).unwrap();
+        cached.prefers_text(plan.costs().question(), 0)
+    };
+    let cancel = Cancel::default();
+    let mut stop = |_: MatchChunk<'_>| {
+        cancel.cancel();
+        ControlFlow::Continue(())
+    };
+    unit.scan(&request, &plan, &cancel, usize::MAX, &mut stop).unwrap();
+    assert!(cancel.is_cancelled() && !is_remembered());
+    unit.scan(&request, &plan, &Cancel::default(), usize::MAX, &mut |_| ControlFlow::Continue(())).unwrap();
+    assert!(is_remembered());
 }
