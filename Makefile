@@ -30,7 +30,7 @@ SDKS ?= go python node java
 SEEDS ?= 1000
 FROM ?= 0
 
-.PHONY: help run cluster build test clients clickhouse senders sdk-tools test-rust test-ui test-sdk test-corpus check soak kills damage power faults upgrade sim fuzz bench fmt clean sbom setup chromium
+.PHONY: help run cluster build test clients clickhouse senders sdk-tools test-rust test-ui test-sdk test-corpus check soak kills damage power faults upgrade sim fuzz bench calibrate fmt clean sbom setup chromium
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -211,6 +211,12 @@ sbom: setup $(SBOM) $(NPM_DONE) ## what the program and the page are made of, as
 bench: setup ## side-by-side measurements; see bench/README.md
 	$(CARGO) build --release -p bucksaw -p bucksaw-bench
 	./target/release/bucksaw-bench ingest
+
+calibrate: setup ## measure the costs of this machine for `bucksaw plan --calibration target/calibration.toml`: SAMPLE=<your logs>
+	$(CARGO) build --release -p bucksaw
+	@test -n "$(SAMPLE)" || ./target/release/bucksaw generate --rate 0 --count 500000 >target/sample.log
+	./target/release/bucksaw plan --rate 10MB --sample $(or $(SAMPLE),target/sample.log) --save-calibration target/calibration.toml
+	@echo written to target/calibration.toml
 
 fmt: ## format all code
 	$(CARGO) fmt --all

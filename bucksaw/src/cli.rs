@@ -21,12 +21,13 @@ use crate::histogram::HistogramArgs;
 use crate::import::ImportArgs;
 use crate::layers::{Layer, Layers};
 use crate::man::ManArgs;
+use crate::plan::PlanArgs;
 use crate::status::StatusArgs;
 use crate::token::TokenArgs;
 use crate::verify::VerifyArgs;
 use crate::{
     certs, completions, config, context, erase, export, fields, forget, forward, generate, histogram, import, labels,
-    man, query, serve, status, tail, token, verify,
+    man, plan, query, serve, status, tail, token, verify,
 };
 
 /// Widest help, in columns.
@@ -73,6 +74,7 @@ enum Command {
     Histogram(HistogramArgs),
     Generate(Box<GenerateArgs>),
     Status(StatusArgs),
+    Plan(Box<PlanArgs>),
     Forget(ForgetArgs),
     Erase(EraseArgs),
     Verify(VerifyArgs),
@@ -138,6 +140,7 @@ impl Command {
             Self::Histogram(args) => histogram::run(&args),
             Self::Generate(args) => generate::run(&args),
             Self::Status(args) => status::run(args),
+            Self::Plan(args) => plan::run(&args),
             Self::Forget(args) => forget::run(&args),
             Self::Erase(args) => erase::run(&args),
             Self::Verify(args) => verify::run(args),

@@ -34,6 +34,7 @@ mod node_client;
 mod notice;
 mod one_line;
 mod open_listeners;
+mod plan;
 mod print;
 mod progress;
 mod query;

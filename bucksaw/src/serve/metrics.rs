@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bucksaw_env::real::Counters;
+use bucksaw_env::real::{Counters, process};
 use bucksaw_env::{Clock, Env};
 use bucksaw_sources::AgentRegistry;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
@@ -39,6 +40,22 @@ impl Collector for MemoryUsedCollector {
         let help = "Anonymous memory of the process in bytes; 0 where it cannot be measured";
         let encoder = encoder.encode_descriptor("memory_used_bytes", help, None, used.metric_type())?;
         used.encode(encoder)
+    }
+}
+
+/// Measures what the process uses at each scrape, under the names that all exporters give these metrics.
+#[derive(Debug)]
+struct ProcessCollector;
+
+impl Collector for ProcessCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+        let cpu = ConstCounter::new(process::cpu_seconds());
+        let help = "Processor time of all threads in seconds";
+        cpu.encode(encoder.encode_descriptor("process_cpu_seconds", help, None, cpu.metric_type())?)?;
+        let Some(bytes) = process::resident_bytes() else { return Ok(()) };
+        let memory = ConstGauge::new(i64::try_from(bytes).unwrap_or(i64::MAX));
+        let help = "Resident memory in bytes, with pages of files that are mapped";
+        memory.encode(encoder.encode_descriptor("process_resident_memory_bytes", help, None, memory.metric_type())?)
     }
 }
 
@@ -78,11 +95,16 @@ impl Collector for AgentsCollector {
 impl Metrics {
     /// Registers the metrics of all crates.
     pub(super) fn new(env: &Env) -> (Self, Registry) {
-        let mut registry = Registry::with_prefix("bucksaw");
+        let mut root = Registry::default();
+        root.register_collector(Box::new(ProcessCollector));
+        let registry = root.sub_registry_with_prefix("bucksaw");
         registry.register("build", "The program and its version", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         let memory_limit_bytes = Gauge::default();
         let help = "Memory limit of the node in bytes; all memory budgets derive from it";
         registry.register("memory_limit_bytes", help, memory_limit_bytes.clone());
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = ConstGauge::new(i64::try_from(cores).unwrap_or(i64::MAX));
+        registry.register("cores", "Cores that the process may use", cores);
         let insecure_listeners = Gauge::default();
         let help = "Listeners that other machines can reach and that do not authenticate clients, or do not encrypt their tokens";
         registry.register("insecure_listeners", help, insecure_listeners.clone());
@@ -91,19 +113,19 @@ impl Metrics {
         let (known, clock) = (Arc::clone(&agents), Arc::clone(&env.clock));
         registry.register_collector(Box::new(AgentsCollector { known, clock }));
         let metrics = Self {
-            node: bucksaw_node::Metrics::new(&mut registry),
-            sources: bucksaw_sources::Metrics::new(&mut registry),
-            tls: bucksaw_tls::Metrics::new(&mut registry),
-            kafka: bucksaw_kafka::Metrics::new(&mut registry),
-            api: bucksaw_api::Metrics::new(&mut registry),
-            auth: bucksaw_auth::Metrics::new(&mut registry),
+            node: bucksaw_node::Metrics::new(registry),
+            sources: bucksaw_sources::Metrics::new(registry),
+            tls: bucksaw_tls::Metrics::new(registry),
+            kafka: bucksaw_kafka::Metrics::new(registry),
+            api: bucksaw_api::Metrics::new(registry),
+            auth: bucksaw_auth::Metrics::new(registry),
             clickhouse: bucksaw_clickhouse::Metrics::register(registry.sub_registry_with_prefix("clickhouse")),
             memory_limit_bytes,
             insecure_listeners,
-            net: Counters::new(&mut registry),
+            net: Counters::new(registry),
             agents,
         };
-        (metrics, registry)
+        (metrics, root)
     }
 }
 
@@ -141,7 +163,7 @@ mod tests {
         let metrics = metrics();
         assert!(metrics.len() > 40, "{}", metrics.len());
         for (name, kind, help) in &metrics {
-            assert!(name.starts_with("bucksaw_"), "{name}");
+            assert!(name.starts_with("bucksaw_") || name.starts_with("process_"), "{name}");
             assert!(
                 name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_'),
                 "{name}"

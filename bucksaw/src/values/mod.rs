@@ -23,7 +23,10 @@ pub(crate) use limit::{OptionalLimit, time_limit};
 pub(crate) use listener_times::ListenerTimes;
 pub(crate) use log_filter::LogFilter;
 pub(crate) use node_url::NodeUrl;
-pub(crate) use number::{bucket_count, context_count, count, line_count, page_count, replication_factor, worker_count};
+pub(crate) use number::{
+    bucket_count, context_count, count, failed_node_count, line_count, node_count, page_count, replication_factor,
+    worker_count,
+};
 pub(crate) use retention_rule::RetentionRule;
 pub(crate) use sending::{TimeFrom, all_labels, durability};
 pub(crate) use store_location::StoreLocation;

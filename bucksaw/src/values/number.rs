@@ -41,6 +41,16 @@ pub(crate) fn worker_count(text: &str) -> Result<usize, String> {
     within(text, 1, 64).and_then(|count| usize::try_from(count).map_err(|_| "expected less than 65".to_owned()))
 }
 
+/// The number of nodes of a planned cluster.
+pub(crate) fn node_count(text: &str) -> Result<u32, String> {
+    within(text, 1, 1_000).and_then(|count| u32::try_from(count).map_err(|_| "expected less than 1001".to_owned()))
+}
+
+/// The number of its nodes that may be down.
+pub(crate) fn failed_node_count(text: &str) -> Result<u32, String> {
+    within(text, 0, 999).and_then(|count| u32::try_from(count).map_err(|_| "expected less than 1000".to_owned()))
+}
+
 fn within(text: &str, min: u64, max: u64) -> Result<u64, String> {
     let is_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = if is_digits { text.parse().ok() } else { None };
@@ -64,6 +74,7 @@ mod tests {
         assert_eq!((context_count("1000"), replication_factor("64")), (Ok(1_000), Ok(64)));
         assert_eq!(context_count("1001").unwrap_err(), "expected a whole number from 0 to 1000");
         assert_eq!(replication_factor("0").unwrap_err(), "expected a whole number from 1 to 64");
+        assert_eq!((node_count("1000"), node_count("0").is_err(), failed_node_count("0")), (Ok(1_000), true, Ok(0)));
         assert_eq!((worker_count("64"), worker_count("0").is_err()), (Ok(64), true));
         assert!(bucket_count("0").is_err() && line_count("100001").is_err());
     }

@@ -4,6 +4,7 @@ mod demo;
 mod letters;
 mod load;
 mod open_listeners;
+mod plan;
 mod query;
 mod repair;
 mod ship;

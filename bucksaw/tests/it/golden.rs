@@ -20,6 +20,7 @@ fn help() {
         "histogram",
         "generate",
         "status",
+        "plan",
         "forget",
         "erase",
         "verify",

@@ -5,6 +5,7 @@ mod golden;
 mod life;
 mod node;
 mod order;
+mod plan;
 mod process;
 mod search;
 mod small;

@@ -10,6 +10,7 @@
 
 mod net;
 mod offline;
+pub mod process;
 mod tasks;
 
 use std::collections::hash_map::RandomState;

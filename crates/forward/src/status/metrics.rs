@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use bucksaw_env::real::process;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
@@ -12,7 +13,6 @@ use prometheus_client::registry::Registry;
 
 use super::agent_info::AgentInfo;
 use super::agent_status::{AgentStatus, FilesStatus, PodLabelStatus};
-use super::process;
 
 /// The most files with series of their own: those with the longest wait.
 pub(super) const FILE_SERIES_MAX: usize = 10;

@@ -10,7 +10,6 @@ mod json;
 mod listener;
 mod metrics;
 mod monitor;
-mod process;
 mod server;
 
 pub use agent_info::AgentInfo;

@@ -1,0 +1,169 @@
+//! The measured costs of one machine, as they are kept in a calibration file.
+
+use serde::{Deserialize, Serialize};
+
+use crate::question_kind::QuestionKind;
+
+/// Service demands that were measured on one machine with one kind of log. Other machines scale them by the number of
+/// cores only.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calibration {
+    /// The version of this structure: [`Calibration::VERSION`].
+    pub version: u32,
+    /// Where and when the costs were measured.
+    pub machine: MachineDescription,
+    /// CPU of accepting records into the queue.
+    pub accept: AcceptCost,
+    /// How long a group commit takes.
+    pub sync: SyncTime,
+    /// CPU and bytes of storing them.
+    pub store: StoreCost,
+    /// CPU of answering, by kind of question.
+    pub questions: Vec<QuestionCost>,
+    /// Resident memory of a node without load and with an empty cache, in bytes.
+    pub base_memory_bytes: f64,
+}
+
+/// The machine of a [`Calibration`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineDescription {
+    /// The name of its processor.
+    pub processor: String,
+    /// Cores that the program could use.
+    pub cores: u32,
+    /// Its memory in bytes.
+    pub memory_bytes: u64,
+    /// The version of the program.
+    pub program: String,
+    /// The day of the measurement, as `2026-11-27`.
+    pub measured: String,
+    /// What the lines were: the name of the sample.
+    pub sample: String,
+}
+
+/// CPU of accepting records, from the socket to the queue: a linear function of bytes, records and requests.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AcceptCost {
+    /// CPU seconds per byte of text.
+    pub seconds_per_byte: f64,
+    /// CPU seconds per record.
+    pub seconds_per_record: f64,
+    /// CPU seconds per request.
+    pub seconds_per_request: f64,
+}
+
+/// The time of a group commit (one `fsync` of a queue segment).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SyncTime {
+    /// Its mean in seconds.
+    pub mean_seconds: f64,
+    /// Its coefficient of variation: standard deviation over mean.
+    pub variation: f64,
+}
+
+/// What it costs to gather, encode and merge text after it was accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoreCost {
+    /// CPU seconds per byte of text and copy, with all merges.
+    pub seconds_per_byte: f64,
+    /// Bytes of segment files per byte of text, once all is merged.
+    pub stored_per_byte: f64,
+    /// Bytes that the store writes per byte of text, with all merges.
+    pub written_per_byte: f64,
+}
+
+/// What one kind of question costs on one node.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QuestionCost {
+    /// The kind.
+    pub kind: QuestionKind,
+    /// CPU seconds of a question over no text.
+    pub fixed_seconds: f64,
+    /// CPU seconds per byte of text in range whose blocks are not in the block cache.
+    pub cold_seconds_per_byte: f64,
+    /// CPU seconds per byte of text in range whose blocks are in the block cache.
+    pub cached_seconds_per_byte: f64,
+    /// Bytes of the block cache per byte of text in range.
+    pub cache_per_byte: f64,
+    /// Coefficient of variation of the CPU of this kind of question.
+    pub variation: f64,
+}
+
+/// A calibration that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CalibrationError {
+    /// Written by another version.
+    #[error("the calibration has version {found}, and this program reads version {}", Calibration::VERSION)]
+    Version {
+        /// The version of the file.
+        found: u32,
+    },
+    /// A cost is negative, infinite or no number.
+    #[error("{name} of the calibration is not a number of at least 0")]
+    Value {
+        /// The name of the value.
+        name: &'static str,
+    },
+    /// The same kind of question twice.
+    #[error("the calibration has the question '{0}' twice")]
+    Repeated(QuestionKind),
+}
+
+impl Calibration {
+    /// The version that this program writes and reads.
+    pub const VERSION: u32 = 1;
+
+    /// Checks the values of a file.
+    ///
+    /// # Errors
+    /// Another version, a value that no measurement has, or a kind of question that occurs twice.
+    pub fn check(&self) -> Result<(), CalibrationError> {
+        if self.version != Self::VERSION {
+            return Err(CalibrationError::Version { found: self.version });
+        }
+        let questions = self.questions.iter().flat_map(|cost| {
+            [
+                ("fixed_seconds", cost.fixed_seconds),
+                ("cold_seconds_per_byte", cost.cold_seconds_per_byte),
+                ("cached_seconds_per_byte", cost.cached_seconds_per_byte),
+                ("cache_per_byte", cost.cache_per_byte),
+                ("variation", cost.variation),
+            ]
+        });
+        let values = [
+            ("accept.seconds_per_byte", self.accept.seconds_per_byte),
+            ("accept.seconds_per_record", self.accept.seconds_per_record),
+            ("accept.seconds_per_request", self.accept.seconds_per_request),
+            ("sync.mean_seconds", self.sync.mean_seconds),
+            ("sync.variation", self.sync.variation),
+            ("store.seconds_per_byte", self.store.seconds_per_byte),
+            ("store.stored_per_byte", self.store.stored_per_byte),
+            ("store.written_per_byte", self.store.written_per_byte),
+            ("base_memory_bytes", self.base_memory_bytes),
+        ];
+        for (name, value) in values.into_iter().chain(questions) {
+            if !(value.is_finite() && value >= 0.0) {
+                return Err(CalibrationError::Value { name });
+            }
+        }
+        for (at, cost) in self.questions.iter().enumerate() {
+            if self.questions.iter().skip(at + 1).any(|other| other.kind == cost.kind) {
+                return Err(CalibrationError::Repeated(cost.kind));
+            }
+        }
+        Ok(())
+    }
+
+    /// The cost of a kind of question, if it was measured.
+    #[must_use]
+    pub fn question(&self, kind: QuestionKind) -> Option<&QuestionCost> {
+        self.questions.iter().find(|cost| cost.kind == kind)
+    }
+}

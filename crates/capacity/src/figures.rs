@@ -1,0 +1,411 @@
+//! The figures of a plan, each with its formula.
+
+use bucksaw_model::{Collision, Distribution, NodeFailures, Rumour, SharedServers};
+
+use crate::calibration::QuestionCost;
+use crate::figure::{FigureUnit, PlanFigure, Section};
+use crate::input::AckPoint;
+use crate::limits::least_factor;
+use crate::planned_node::{BACKGROUND_SHARE, BURST_SECONDS, BURST_STORED_SHARE, DISK_FREE_SHARE, PlannedNode};
+use crate::repair::{LOST_AFTER_SECONDS, others, repair_rate, repair_seconds};
+use crate::write_path::{QUEUE_SEGMENT_BYTES, QUEUE_SEGMENT_SECONDS};
+
+/// The interval in which a node sends news of members, in seconds, and to how many others.
+const GOSSIP_SECONDS: f64 = 0.2;
+const GOSSIP_FANOUT: u32 = 3;
+
+/// All figures of a node.
+pub(crate) fn figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
+    [ingest_figures(node), store_figures(node), search_figures(node), network_figures(node), failure_figures(node)]
+        .concat()
+}
+
+fn ingest_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
+    use Section::Ingest;
+    let (input, cost) = (node.input, &node.calibration.accept);
+    let accepted = node.accepted();
+    let nodes = node.ingest_nodes.unwrap_or(1.0);
+    let ack = node.ack();
+    let of = |value: &dyn Fn(&Distribution) -> f64| ack.as_ref().map_or(f64::INFINITY, value);
+    let idle_ack = node.at(0.0).ack_mean();
+    let sync = &node.calibration.sync;
+    let data = input.request_bytes / input.node.disk_bytes_per_second;
+    let write = ("w", node.write_seconds(), FigureUnit::Seconds);
+    let ack_formula = match input.ack_point {
+        AckPoint::Written => "w = CPU of a request / (1 - CPU in use); a written record is acknowledged",
+        AckPoint::Synced => "w + rest of the running commit + own commit, each a sync and the data of its requests",
+        AckPoint::Stored => {
+            "w + rest of the running commit + own commit, each a sync and the data of its requests, + m·S, the gather"
+        }
+    };
+    let symbols = [
+        write,
+        ("sync", sync.mean_seconds, FigureUnit::Seconds),
+        ("data of a request", data, FigureUnit::Seconds),
+        ("requests", node.requests(), FigureUnit::PerSecond),
+        ("m", input.request_bytes, FigureUnit::Bytes),
+        ("S", node.calibration.store.seconds_per_byte, FigureUnit::SecondsPerByte),
+    ];
+    let used = match input.ack_point {
+        AckPoint::Written => 1,
+        AckPoint::Synced => 4,
+        AckPoint::Stored => 6,
+    };
+    let symbols: Vec<_> = symbols.into_iter().take(used).collect();
+    let by_size = accepted * QUEUE_SEGMENT_SECONDS >= QUEUE_SEGMENT_BYTES;
+    let (segments, _) = node.queue_segments();
+    vec![
+        PlanFigure::new(
+            Ingest,
+            "accepted at the peak",
+            accepted,
+            FigureUnit::BytesPerSecond,
+            "L·f / n",
+            &[
+                ("L", input.bytes_per_second * node.factor, FigureUnit::BytesPerSecond),
+                ("f", input.peak_factor, FigureUnit::Number),
+                ("n", nodes, FigureUnit::Number),
+            ],
+        ),
+        PlanFigure::new(
+            Ingest,
+            "CPU of accepting",
+            node.accept_cores(),
+            FigureUnit::Cores,
+            "p·(a + b/l + q/m)",
+            &[
+                ("p", accepted, FigureUnit::BytesPerSecond),
+                ("a", cost.seconds_per_byte, FigureUnit::SecondsPerByte),
+                ("b", cost.seconds_per_record, FigureUnit::Seconds),
+                ("l", input.line_bytes, FigureUnit::Bytes),
+                ("q", cost.seconds_per_request, FigureUnit::Seconds),
+                ("m", input.request_bytes, FigureUnit::Bytes),
+            ],
+        ),
+        PlanFigure::new(
+            Ingest,
+            "acknowledgement, mean",
+            of(&Distribution::mean),
+            FigureUnit::Seconds,
+            ack_formula,
+            &symbols,
+        ),
+        PlanFigure::new(
+            Ingest,
+            "acknowledgement, p50",
+            of(&|ack| ack.quantile(0.5)),
+            FigureUnit::Seconds,
+            ack_formula,
+            &symbols,
+        ),
+        PlanFigure::new(
+            Ingest,
+            "acknowledgement, p99",
+            of(&|ack| ack.quantile(0.99)),
+            FigureUnit::Seconds,
+            ack_formula,
+            &symbols,
+        ),
+        PlanFigure::new(
+            Ingest,
+            "until a record is found, p99",
+            of(&|ack| ack.quantile(0.99)),
+            FigureUnit::Seconds,
+            "acknowledgement: a search reads the queue",
+            &[],
+        ),
+        PlanFigure::new(
+            Ingest,
+            "load at which an acknowledgement takes twice as long",
+            least_factor(|factor| node.at(factor).ack_mean() >= 2.0 * idle_ack),
+            FigureUnit::Number,
+            "relative to the planned load; least x with ack(x) = 2·ack(0)",
+            &[],
+        ),
+        PlanFigure::new(
+            Ingest,
+            "queue segments closed",
+            segments,
+            FigureUnit::PerSecond,
+            if by_size { "p / s, by size" } else { "1 / t, by age" },
+            &[
+                ("p", accepted, FigureUnit::BytesPerSecond),
+                ("s", QUEUE_SEGMENT_BYTES, FigureUnit::Bytes),
+                ("t", QUEUE_SEGMENT_SECONDS, FigureUnit::Seconds),
+            ],
+        ),
+    ]
+}
+
+fn store_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
+    use Section::Store;
+    let (input, cost) = (node.input, &node.calibration.store);
+    let copied = ("c", node.copied(), FigureUnit::BytesPerSecond);
+    let cores = ("cores", input.node.cores, FigureUnit::Cores);
+    let per_byte = ("S", cost.seconds_per_byte, FigureUnit::SecondsPerByte);
+    let sustained = BACKGROUND_SHARE * input.node.cores / cost.seconds_per_byte / f64::from(input.copies)
+        * node.store_nodes.unwrap_or(1.0);
+    let gathers = node.gathers();
+    let (_, segment) = node.queue_segments();
+    let age = (segment / node.accepted()).min(QUEUE_SEGMENT_SECONDS);
+    let response = gathers.as_ref().and_then(SharedServers::response);
+    let stored = response.map_or(f64::INFINITY, |response| age + response.quantile(0.99));
+    // By Little's law, and the one that is fetched.
+    let waiting = gathers.as_ref().and_then(|gathers| Some(gathers.mean_wait()? * gathers.arrivals_per_second));
+    let pending = waiting.map_or(f64::INFINITY, |waiting| waiting + 1.0);
+    let per_second = gathers.as_ref().map_or(f64::INFINITY, |gathers| gathers.arrivals_per_second);
+    let gather = gathers.as_ref().map_or(f64::INFINITY, |gathers| gathers.service.mean());
+    let stores = node.store_nodes.unwrap_or(1.0);
+    let collisions = Collision { stores: stores as u32, pending }.probability();
+    vec![
+        PlanFigure::new(
+            Store,
+            "until a record is in a stored segment, p99, at most",
+            stored,
+            FigureUnit::Seconds,
+            "age of a queue segment + p99 of M/G/c with the gathers of all stores",
+            &[
+                ("age", age, FigureUnit::Seconds),
+                ("segments of all nodes", per_second, FigureUnit::PerSecond),
+                ("c", stores, FigureUnit::Number),
+                ("gather", gather, FigureUnit::Seconds),
+            ],
+        ),
+        PlanFigure::new(
+            Store,
+            "fetches in vain, if all stores fetch at the same moment",
+            collisions,
+            FigureUnit::Share,
+            "1 - (1 - 1/k)^(c - 1), the price of no coordinator: another store has leased the segment",
+            &[("k", pending, FigureUnit::Number), ("c", stores, FigureUnit::Number)],
+        ),
+        PlanFigure::new(
+            Store,
+            "copied at the peak",
+            node.copied(),
+            FigureUnit::BytesPerSecond,
+            "L·f·r / n",
+            &[
+                ("L", input.bytes_per_second * node.factor, FigureUnit::BytesPerSecond),
+                ("f", input.peak_factor, FigureUnit::Number),
+                ("r", f64::from(input.copies), FigureUnit::Number),
+                ("n", node.store_nodes.unwrap_or(1.0), FigureUnit::Number),
+            ],
+        ),
+        PlanFigure::new(
+            Store,
+            "CPU of gathering, encoding and merging",
+            node.store_cores(),
+            FigureUnit::Cores,
+            "c·S",
+            &[copied, per_byte],
+        ),
+        PlanFigure::new(
+            Store,
+            "stored",
+            node.stored_bytes(),
+            FigureUnit::Bytes,
+            "c/f·T·z",
+            &[
+                copied,
+                ("f", input.peak_factor, FigureUnit::Number),
+                ("T", input.retention_seconds, FigureUnit::Seconds),
+                ("z", cost.stored_per_byte, FigureUnit::Share),
+            ],
+        ),
+        PlanFigure::new(
+            Store,
+            "disk, with room for a peak of an hour",
+            (node.stored_bytes() + node.burst_bytes()) / (1.0 - DISK_FREE_SHARE),
+            FigureUnit::Bytes,
+            "(stored + c·t·u) / (1 - free)",
+            &[
+                copied,
+                ("t", BURST_SECONDS, FigureUnit::Seconds),
+                ("u", BURST_STORED_SHARE, FigureUnit::Share),
+                ("free", DISK_FREE_SHARE, FigureUnit::Share),
+            ],
+        ),
+        PlanFigure::new(
+            Store,
+            "written to disk at the peak",
+            node.written(),
+            FigureUnit::BytesPerSecond,
+            "p + c·w",
+            &[
+                ("p", node.accepted(), FigureUnit::BytesPerSecond),
+                copied,
+                ("w", cost.written_per_byte, FigureUnit::Number),
+            ],
+        ),
+        PlanFigure::new(
+            Store,
+            "memory without load, with a full block cache and the index",
+            node.calibration.base_memory_bytes + node.cache_bytes() + node.index_bytes(),
+            FigureUnit::Bytes,
+            "base + cache + index",
+            &[
+                ("base", node.calibration.base_memory_bytes, FigureUnit::Bytes),
+                ("cache", node.cache_bytes(), FigureUnit::Bytes),
+                ("index", node.index_bytes(), FigureUnit::Bytes),
+            ],
+        ),
+        PlanFigure::new(
+            Store,
+            "rate of the cluster that is stored while questions never pause",
+            sustained,
+            FigureUnit::BytesPerSecond,
+            "g·cores·n / (S·r): a larger backlog than 2 GiB is stored without yielding to questions",
+            &[
+                ("g", BACKGROUND_SHARE, FigureUnit::Share),
+                cores,
+                ("n", node.store_nodes.unwrap_or(1.0), FigureUnit::Number),
+                per_byte,
+                ("r", f64::from(input.copies), FigureUnit::Number),
+            ],
+        ),
+    ]
+}
+
+fn search_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
+    use Section::Search;
+    let cores = ("cores", node.input.node.cores, FigureUnit::Cores);
+    let in_use = ("a", node.accept_cores(), FigureUnit::Cores);
+    let search = ("s", node.search_cores(), FigureUnit::Cores);
+    let background = (node.store_cores() / node.input.node.cores).min(BACKGROUND_SHARE);
+    let mut figures = vec![
+        PlanFigure::new(
+            Search,
+            "CPU of questions",
+            node.search_cores(),
+            FigureUnit::Cores,
+            "sum of rate·CPU of each question",
+            &[],
+        ),
+        PlanFigure::new(
+            Search,
+            "stretch of response times by other work",
+            node.stretch(),
+            FigureUnit::Number,
+            "1 / (1 - (a + s)/cores - b)",
+            &[in_use, search, cores, ("b", background, FigureUnit::Share)],
+        ),
+    ];
+    if !node.input.questions.is_empty() {
+        let idle = node.at_questions(0.0).stretch();
+        figures.push(PlanFigure::new(
+            Search,
+            "rate of questions at which they take twice as long",
+            least_factor(|factor| node.at_questions(factor).stretch() >= 2.0 * idle),
+            FigureUnit::Number,
+            "relative to the planned rate; least x with stretch(x) = 2·stretch(0)",
+            &[],
+        ));
+    }
+    for question in &node.input.questions {
+        let cost = node.calibration.question(question.kind);
+        let part = |value: &dyn Fn(&QuestionCost) -> f64| cost.map_or(f64::INFINITY, value);
+        figures.push(PlanFigure::new(
+            Search,
+            format!("CPU of a question '{}' over {} s", question.kind, question.range_seconds),
+            node.mean_cpu_seconds(question),
+            FigureUnit::Seconds,
+            "F + B·(h·H + (1 - h)·C)",
+            &[
+                ("F", part(&|cost| cost.fixed_seconds), FigureUnit::Seconds),
+                ("B", node.range_bytes(question.range_seconds), FigureUnit::Bytes),
+                ("h", node.cached_share(question), FigureUnit::Share),
+                ("H", part(&|cost| cost.cached_seconds_per_byte), FigureUnit::SecondsPerByte),
+                ("C", part(&|cost| cost.cold_seconds_per_byte), FigureUnit::SecondsPerByte),
+            ],
+        ));
+    }
+    figures
+}
+
+fn network_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
+    let accepted = ("p", node.accepted(), FigureUnit::BytesPerSecond);
+    let gathered = ("g", node.copied() / f64::from(node.input.copies), FigureUnit::BytesPerSecond);
+    let copies = ("r", f64::from(node.input.copies), FigureUnit::Number);
+    let nodes = ("n", node.store_nodes.unwrap_or(1.0), FigureUnit::Number);
+    let file = ("u", BURST_STORED_SHARE, FigureUnit::Share);
+    let formula = "p + g·(1 - 1/n) + g·(r - 1)·u";
+    vec![
+        PlanFigure::new(
+            Section::Network,
+            "received at the peak",
+            node.received(),
+            FigureUnit::BytesPerSecond,
+            formula,
+            &[accepted, gathered, nodes, copies, file],
+        ),
+        PlanFigure::new(
+            Section::Network,
+            "sent at the peak",
+            node.sent(),
+            FigureUnit::BytesPerSecond,
+            "p·(1 - 1/n) + g·(r - 1)·u",
+            &[accepted, nodes, gathered, copies, file],
+        ),
+    ]
+}
+
+fn failure_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
+    use Section::Failure;
+    let free = (node.input.node.disk_bytes * (1.0 - DISK_FREE_SHARE) - node.stored_bytes()).max(0.0);
+    let mean = node.accepted() / node.input.peak_factor;
+    let mut figures = vec![PlanFigure::new(
+        Failure,
+        "until the disk is full if no store works, at the mean rate",
+        free / mean,
+        FigureUnit::Seconds,
+        "(disk·(1 - free) - stored) / (p/f): the queue keeps the text as it is",
+        &[
+            ("disk", node.input.node.disk_bytes, FigureUnit::Bytes),
+            ("free", DISK_FREE_SHARE, FigureUnit::Share),
+            ("stored", node.stored_bytes(), FigureUnit::Bytes),
+            ("p", node.accepted(), FigureUnit::BytesPerSecond),
+            ("f", node.input.peak_factor, FigureUnit::Number),
+        ],
+    )];
+    let nodes = node.store_nodes.unwrap_or(1.0) as u32;
+    let copies = node.input.copies;
+    let rumour = Rumour { nodes, fanout: GOSSIP_FANOUT, loss: 0.0, round_seconds: GOSSIP_SECONDS };
+    let failures = NodeFailures { nodes, copies };
+    figures.push(PlanFigure::new(
+        Failure,
+        "until all nodes know of a new or failed one",
+        rumour.seconds().unwrap_or(0.0),
+        FigureUnit::Seconds,
+        "rounds of a rumour that reaches f nodes per round and sender, each of g; about ln n / ln(1 + f) + ln n / f",
+        &[
+            ("g", GOSSIP_SECONDS, FigureUnit::Seconds),
+            ("n", f64::from(nodes), FigureUnit::Number),
+            ("f", f64::from(GOSSIP_FANOUT), FigureUnit::Number),
+        ],
+    ));
+    figures.push(PlanFigure::new(
+        Failure,
+        "records without a copy if as many stores fail at once as there are copies",
+        failures.unavailable_share(copies).unwrap_or(1.0),
+        FigureUnit::Share,
+        "r! / (n·(n - 1)…(n - r + 1))",
+        &[("n", f64::from(nodes), FigureUnit::Number), ("r", f64::from(copies), FigureUnit::Number)],
+    ));
+    if node.input.copies > 1 {
+        figures.push(PlanFigure::new(
+            Failure,
+            "until the records of a lost node have all copies again",
+            repair_seconds(node),
+            FigureUnit::Seconds,
+            "d + stored / (o·R)",
+            &[
+                ("d", LOST_AFTER_SECONDS, FigureUnit::Seconds),
+                ("stored", node.stored_bytes(), FigureUnit::Bytes),
+                ("o", others(node), FigureUnit::Number),
+                ("R", repair_rate(node), FigureUnit::BytesPerSecond),
+            ],
+        ));
+    }
+    figures
+}

@@ -1,0 +1,168 @@
+//! What a cluster is planned for: load, questions, targets and machines.
+
+use crate::calibration::Calibration;
+use crate::question_kind::QuestionKind;
+
+/// When a request is acknowledged; each durability has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckPoint {
+    /// Once its records are written to the queue: `fast`.
+    Written,
+    /// Once they are synced to the disk of the ingest node: `durable`.
+    Synced,
+    /// Once all copies are stored: `bulk`.
+    Stored,
+}
+
+/// Questions of one kind and range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlannedQuestion {
+    /// What is asked.
+    pub kind: QuestionKind,
+    /// How often, in questions per second.
+    pub per_second: f64,
+    /// The time range of each, in seconds; at most the retention counts.
+    pub range_seconds: f64,
+}
+
+/// Upper bounds that the plan must meet; `None` for no bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Targets {
+    /// The 99th percentile of the response time of each question, in seconds.
+    pub question_p99_seconds: Option<f64>,
+    /// The 99th percentile of the time from a request to its acknowledgement, in seconds.
+    pub ack_p99_seconds: Option<f64>,
+    /// The time in which the records of a lost node are re-replicated, in seconds.
+    pub repair_seconds: Option<f64>,
+}
+
+/// What a node has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NodeSize {
+    /// Cores; a fraction for a quota.
+    pub cores: f64,
+    /// Memory limit of the node in bytes.
+    pub memory_bytes: f64,
+    /// Bytes of its disk.
+    pub disk_bytes: f64,
+    /// Bytes per second that its disk writes.
+    pub disk_bytes_per_second: f64,
+    /// Bytes per second of its network, in each direction.
+    pub network_bytes_per_second: f64,
+}
+
+/// Everything that a plan is made from, besides the [`Calibration`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct CapacityInput {
+    /// Mean bytes of text per second, of all senders.
+    pub bytes_per_second: f64,
+    /// The highest rate over the mean rate; at least 1.
+    pub peak_factor: f64,
+    /// Mean bytes of a line, with its line end.
+    pub line_bytes: f64,
+    /// Mean bytes of text per request.
+    pub request_bytes: f64,
+    /// When requests are acknowledged.
+    pub ack_point: AckPoint,
+    /// How long records are kept, in seconds.
+    pub retention_seconds: f64,
+    /// On how many stores each record is kept: the replication factor.
+    pub copies: u32,
+    /// The questions.
+    pub questions: Vec<PlannedQuestion>,
+    /// The targets.
+    pub targets: Targets,
+    /// The size of each node.
+    pub node: NodeSize,
+    /// How many nodes may be down while all targets hold.
+    pub failed_nodes: u32,
+    /// The number of nodes; `None` for the least number that is enough.
+    pub nodes: Option<u32>,
+}
+
+/// Input that makes no sense, or that the calibration does not cover.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InputError {
+    /// A value outside of its range.
+    #[error("{name} must be {range}")]
+    Value {
+        /// What the value is.
+        name: &'static str,
+        /// What it may be.
+        range: &'static str,
+    },
+    /// The calibration has no cost for a kind of question.
+    #[error("the calibration has no cost of the question '{0}'")]
+    NotMeasured(QuestionKind),
+    /// Fewer nodes than copies and failed nodes.
+    #[error("{nodes} nodes are too few for {copies} copies while {failed} nodes are down")]
+    TooFewNodes {
+        /// The number of nodes.
+        nodes: u32,
+        /// The replication factor.
+        copies: u32,
+        /// The nodes that are down.
+        failed: u32,
+    },
+}
+
+impl CapacityInput {
+    /// Checks all values.
+    ///
+    /// # Errors
+    /// The first value that makes no sense.
+    pub fn check(&self, calibration: &Calibration) -> Result<(), InputError> {
+        let node = &self.node;
+        let positive = [
+            ("the rate", self.bytes_per_second),
+            ("the length of a line", self.line_bytes),
+            ("the size of a request", self.request_bytes),
+            ("the retention", self.retention_seconds),
+            ("the number of cores", node.cores),
+            ("the memory", node.memory_bytes),
+            ("the size of the disk", node.disk_bytes),
+            ("the bandwidth of the disk", node.disk_bytes_per_second),
+            ("the bandwidth of the network", node.network_bytes_per_second),
+        ];
+        let targets = [
+            ("the target of questions", self.targets.question_p99_seconds),
+            ("the target of acknowledgements", self.targets.ack_p99_seconds),
+            ("the target of the repair time", self.targets.repair_seconds),
+        ];
+        let targets = targets.into_iter().filter_map(|(name, value)| value.map(|value| (name, value)));
+        let questions = self.questions.iter().flat_map(|question| {
+            [("the rate of a question", question.per_second), ("the range of a question", question.range_seconds)]
+        });
+        for (name, value) in positive.into_iter().chain(targets).chain(questions) {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(InputError::Value { name, range: "above 0" });
+            }
+        }
+        if !(self.peak_factor.is_finite() && self.peak_factor >= 1.0) {
+            return Err(InputError::Value { name: "the peak factor", range: "at least 1" });
+        }
+        if self.copies == 0 {
+            return Err(InputError::Value { name: "the number of copies", range: "at least 1" });
+        }
+        for question in &self.questions {
+            if calibration.question(question.kind).is_none() {
+                return Err(InputError::NotMeasured(question.kind));
+            }
+        }
+        if let Some(nodes) = self.nodes.filter(|nodes| *nodes < self.nodes_min()) {
+            return Err(InputError::TooFewNodes { nodes, copies: self.copies, failed: self.failed_nodes });
+        }
+        Ok(())
+    }
+
+    /// The nodes without which there are not enough stores: copies and failed nodes.
+    pub(crate) const fn nodes_min(&self) -> u32 {
+        self.copies.saturating_add(self.failed_nodes)
+    }
+
+    /// The highest rate in bytes per second.
+    pub(crate) fn peak_bytes_per_second(&self) -> f64 {
+        self.bytes_per_second * self.peak_factor
+    }
+}

@@ -1,0 +1,36 @@
+//! The capacity of a cluster: what nodes need for a load, how fast they answer, and which resource limits them first.
+//!
+//! [`Calibration`] has the costs that were measured on one machine, [`CapacityInput`] the load, the questions and the machines.
+//! [`Capacity::of`] combines them by the formulas of `bucksaw-model`. Each [`PlanFigure`] carries its formula and the values of
+//! its symbols, so that a reader can check it. `docs/model.md` states the assumptions.
+//!
+//! All values are SI: seconds, bytes, cores, and rates per second. This crate does no I/O and never panics: input that
+//! makes no sense is an [`InputError`], and a value that does not exist (the response time of an overloaded node) is
+//! infinite.
+
+mod calibration;
+mod capacity;
+mod figure;
+mod figures;
+mod input;
+mod limits;
+mod planned_node;
+mod question_kind;
+mod questions;
+mod repair;
+mod resource;
+mod write_path;
+
+pub use calibration::{
+    AcceptCost, Calibration, CalibrationError, MachineDescription, QuestionCost, StoreCost, SyncTime,
+};
+pub use capacity::Capacity;
+pub use figure::{FigureUnit, PlanFigure, Section, Symbol};
+pub use input::{AckPoint, CapacityInput, InputError, NodeSize, PlannedQuestion, Targets};
+pub use limits::ResourceLimit;
+pub use question_kind::QuestionKind;
+pub use questions::QuestionFigures;
+pub use resource::Resource;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! The response time of questions.
+//!
+//! A question runs on all cores of all store nodes, and its answer is complete when the slowest node has answered
+//! (fork-join). On a node, concurrent questions and the acceptance of records share the cores (processor sharing), and
+//! gathers and merges keep their guaranteed share. A question finds its blocks in the block cache or not, so its time is
+//! a mixture of two distributions; percentiles of the two are never averaged.
+
+use bucksaw_model::Distribution;
+
+use crate::calibration::QuestionCost;
+use crate::input::PlannedQuestion;
+use crate::planned_node::{BACKGROUND_SHARE, PlannedNode};
+use crate::question_kind::QuestionKind;
+
+/// What a plan says about one question.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QuestionFigures {
+    /// The question.
+    pub question: PlannedQuestion,
+    /// Bytes of text in its range, per node.
+    pub node_bytes: f64,
+    /// The share of these questions whose blocks are in the block cache.
+    pub cached_share: f64,
+    /// CPU seconds of one question, all nodes together.
+    pub cpu_seconds: f64,
+    /// Mean response time in seconds.
+    pub mean_seconds: f64,
+    /// Median response time in seconds.
+    pub p50_seconds: f64,
+    /// 99th percentile of the response time in seconds.
+    pub p99_seconds: f64,
+}
+
+impl PlannedNode<'_> {
+    fn cost(&self, kind: QuestionKind) -> QuestionCost {
+        // The input is checked: each of its kinds was measured.
+        self.calibration.question(kind).copied().unwrap_or(QuestionCost {
+            kind,
+            fixed_seconds: f64::INFINITY,
+            cold_seconds_per_byte: 0.0,
+            cached_seconds_per_byte: 0.0,
+            cache_per_byte: 0.0,
+            variation: 0.0,
+        })
+    }
+
+    /// The share of a question's blocks that the block cache holds, when it is asked again and again.
+    pub(crate) fn cached_share(&self, question: &PlannedQuestion) -> f64 {
+        let needed = self.range_bytes(question.range_seconds) * self.cost(question.kind).cache_per_byte;
+        if needed <= self.cache_bytes() { 1.0 } else { self.cache_bytes() / needed }
+    }
+
+    /// CPU seconds of a question on this node, if its blocks are in the block cache or not.
+    fn cpu_seconds(&self, question: &PlannedQuestion, is_cached: bool) -> f64 {
+        let cost = self.cost(question.kind);
+        let per_byte = if is_cached { cost.cached_seconds_per_byte } else { cost.cold_seconds_per_byte };
+        cost.fixed_seconds + self.range_bytes(question.range_seconds) * per_byte
+    }
+
+    /// Mean CPU seconds of a question on this node.
+    pub(crate) fn mean_cpu_seconds(&self, question: &PlannedQuestion) -> f64 {
+        let cached = self.cached_share(question);
+        cached * self.cpu_seconds(question, true) + (1.0 - cached) * self.cpu_seconds(question, false)
+    }
+
+    /// Cores that answer questions.
+    pub(crate) fn search_cores(&self) -> f64 {
+        if self.store_nodes.is_none() {
+            return 0.0;
+        }
+        let cores = |question: &PlannedQuestion| question.per_second * self.mean_cpu_seconds(question);
+        self.input.questions.iter().map(cores).sum::<f64>() * self.question_factor
+    }
+
+    /// By how much other work on the node stretches the time of a question; infinite if there is no capacity left.
+    pub(crate) fn stretch(&self) -> f64 {
+        let cores = self.input.node.cores;
+        let background = (self.store_cores() / cores).min(BACKGROUND_SHARE);
+        let free = 1.0 - (self.accept_cores() + self.search_cores()) / cores - background;
+        if free > 0.0 { 1.0 / free } else { f64::INFINITY }
+    }
+
+    /// Seconds in which the disk reads the blocks of a question that are not in the block cache. The page cache of the system may
+    /// have them; then a question is faster by this.
+    fn read_seconds(&self, question: &PlannedQuestion) -> f64 {
+        let cost = self.cost(question.kind);
+        // Questions whose blocks are excluded by their skip filters read in proportion to what they decode.
+        let decoded = cost.cache_per_byte.min(self.calibration.store.stored_per_byte);
+        self.range_bytes(question.range_seconds) * decoded / self.input.node.disk_bytes_per_second
+    }
+
+    /// The response time of a question on this node alone; `None` if the node is overloaded.
+    fn node_response(&self, question: &PlannedQuestion) -> Option<Distribution> {
+        let stretch = self.stretch();
+        if stretch.is_infinite() {
+            return None;
+        }
+        let cost = self.cost(question.kind);
+        let time = |is_cached| {
+            let cpu = self.cpu_seconds(question, is_cached);
+            // The fixed part runs on one core; a node of less than one core is slower also there.
+            let cores = self.input.node.cores;
+            let seconds = cost.fixed_seconds / cores.min(1.0) + (cpu - cost.fixed_seconds) / cores;
+            let read = if is_cached { 0.0 } else { self.read_seconds(question) };
+            Distribution::lognormal(seconds + read, cost.variation).ok()
+        };
+        let cached = self.cached_share(question);
+        let mixture = Distribution::mixture(&[(cached, &time(true)?), (1.0 - cached, &time(false)?)]);
+        mixture.and_then(|mixture| mixture.scaled(stretch)).ok()
+    }
+
+    /// The figures of a question over all store nodes.
+    pub(crate) fn question(&self, question: &PlannedQuestion) -> QuestionFigures {
+        let nodes = self.store_nodes.unwrap_or(1.0);
+        let response = self.node_response(question).map(|response| response.slowest_of(nodes as u32));
+        let of = |value: &dyn Fn(&Distribution) -> f64| response.as_ref().map_or(f64::INFINITY, value);
+        QuestionFigures {
+            question: *question,
+            node_bytes: self.range_bytes(question.range_seconds),
+            cached_share: self.cached_share(question),
+            cpu_seconds: self.mean_cpu_seconds(question) * nodes,
+            mean_seconds: of(&Distribution::mean),
+            p50_seconds: of(&|response| response.quantile(0.5)),
+            p99_seconds: of(&|response| response.quantile(0.99)),
+        }
+    }
+}
