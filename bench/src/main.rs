@@ -28,6 +28,7 @@ mod line_plot;
 mod line_times;
 mod machine;
 mod memory;
+mod model;
 mod ndjson_stream;
 mod node;
 mod pipeline;
@@ -96,6 +97,8 @@ enum BenchCommand {
     Segments(segments::SegmentsArgs),
     /// Memory of a busy and of an idle node
     Memory(memory::MemoryArgs),
+    /// Predictions of `bucksaw plan`, compared with measurements
+    Model(model::ModelArgs),
     /// Startup time of a node with a large store
     Startup(startup::StartupArgs),
     /// Cost of thousands of idle connections
@@ -130,6 +133,7 @@ fn main() -> anyhow::Result<()> {
         BenchCommand::Freshness(args) => freshness::run(&args, &context),
         BenchCommand::Segments(args) => segments::run(&args, &context),
         BenchCommand::Memory(args) => memory::run(&args, &context),
+        BenchCommand::Model(args) => model::run(&args, &context),
         BenchCommand::Startup(args) => startup::run(&args, &context),
         BenchCommand::IdleConnections(args) => idle::run(&args, &context),
         BenchCommand::Tls(args) => tls::run(&args, &context),
