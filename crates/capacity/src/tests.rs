@@ -187,7 +187,7 @@ fn calibrations_are_checked() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     /// Any sensible input has a plan, whose shares and times are numbers of at least 0, and more load takes no fewer nodes.
     #[test]
