@@ -11,7 +11,6 @@ use bucksaw_rpc::{message_body, read_message};
 use bucksaw_store::repair;
 
 use crate::append::{APPEND, AppendReply, AppendRequest};
-use crate::injected_bug::InjectedBug;
 use crate::machine::Machine;
 use crate::settings::NodeSettings;
 use crate::sim_cluster::SimCluster;
@@ -49,21 +48,10 @@ impl TestBed {
 
     /// The same with other settings of repair.
     pub(crate) fn with_repair(seed: u64, stores: usize, copies: usize, repair: repair::Config) -> Self {
-        Self::with_bug(seed, stores, copies, repair, None)
-    }
-
-    /// The same with a bug in all nodes.
-    pub(crate) fn with_bug(
-        seed: u64,
-        stores: usize,
-        copies: usize,
-        repair: repair::Config,
-        bug: Option<InjectedBug>,
-    ) -> Self {
         let world = World::new(seed);
         let names: Vec<String> = (0..=stores).map(|number| format!("n{number}")).collect();
         let join = names.iter().map(|name| format!("{name}:7659")).collect();
-        let mut settings = NodeSettings::for_simulation(copies, 0, join, bug);
+        let mut settings = NodeSettings::for_simulation(copies, 0, join, None);
         settings.store.repair = repair;
         let machine = |(number, name): (usize, &String)| {
             let roles = if number == 0 { INGEST } else { STORE };
@@ -84,25 +72,24 @@ impl TestBed {
     /// Sends 20 records per second.
     pub(crate) fn send(&mut self, seconds: u64) {
         for _ in 0..seconds {
-            self.append(20);
+            let count = 20;
+            let now = Millis(self.client.env().clock.unix_ms());
+            let first = Id::new(now, Producer::new(1_000 + u64::from(self.sent % 7)), self.sent);
+            let line = |at: u32| format!("record {} {}", self.sent + at, "x".repeat((at as usize * 37) % 200));
+            let batch = AppendRequest {
+                first,
+                durability: "durable".to_owned(),
+                lines: (0..count).map(line).collect(),
+                key: None,
+            };
+            self.sent += count;
+            let (net, to) = (self.client.net(), self.cluster.machines[0].host.address());
+            let appended = self.world.block_on(async move {
+                read_message::<AppendReply>(net.call(to, APPEND, message_body(&batch)?).await?).await
+            });
+            assert_eq!(appended.unwrap(), AppendReply::Acknowledged { cuts: 0 });
             self.run_for(Duration::from_secs(1));
         }
-    }
-
-    /// Appends records as one durable batch, and returns their ids once they are acknowledged.
-    pub(crate) fn append(&mut self, count: u32) -> Vec<Id> {
-        let now = Millis(self.client.env().clock.unix_ms());
-        let first = Id::new(now, Producer::new(1_000 + u64::from(self.sent % 7)), self.sent);
-        let line = |at: u32| format!("record {} {}", self.sent + at, "x".repeat((at as usize * 37) % 200));
-        let batch =
-            AppendRequest { first, durability: "durable".to_owned(), lines: (0..count).map(line).collect(), key: None };
-        self.sent += count;
-        let (net, to) = (self.client.net(), self.cluster.machines[0].host.address());
-        let appended = self.world.block_on(async move {
-            read_message::<AppendReply>(net.call(to, APPEND, message_body(&batch)?).await?).await
-        });
-        assert_eq!(appended.unwrap(), AppendReply::Acknowledged { cuts: 0 });
-        (0..count).map(|at| Id::new(first.time(), first.producer(), first.sequence() + at)).collect()
     }
 
     /// Waits until every record is stored and replicated.
