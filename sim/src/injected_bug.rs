@@ -54,6 +54,8 @@ injected_bugs! {
     FetchCommits, "fetch-commits", 40, "The queue commits segments when a store fetches them, before they are stored.";
     AckCommitsReturned, "ack-commits-returned", 60, "The queue commits segments that a store returns.";
     AckForgotten, "ack-forgotten", 40, "A commit is acknowledged and not done: the queue never becomes empty.";
+    SomeAcksForgotten, "some-acks-forgotten", 40, "The commit of one segment in eight is acknowledged and never done: a leak, these segments stay in the queue.";
+    SomeSegmentsDropped, "some-segments-dropped", 40, "The queue commits one fetched segment in eight and does not send it: a loss, no store has these records.";
     LeaseNeverExpires, "lease-never-expires", 60, "A lease does not expire: segments fetched by a store that disappears stay in the queue.";
     WaitNeverDue, "wait-never-due", 40, "A queue reports to other nodes that nothing is due: no store fetches from it.";
     AppendAcknowledgedEarly, "append-acknowledged-early", 40, "Records are acknowledged before they are appended.";

@@ -31,6 +31,8 @@ mod injected_bug;
 #[cfg(test)]
 mod leave;
 mod ledger;
+#[cfg(test)]
+mod little;
 mod machine;
 mod pending_query;
 mod program_version;

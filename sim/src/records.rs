@@ -12,6 +12,8 @@ use bucksaw_record::{Id, RecordView};
 use bucksaw_segment::queue::{HEADER_LEN, read_header, scan_segment};
 use bucksaw_segment::stored::{Reader, SearchableBlock};
 use bucksaw_segment::{Block, Chunk};
+#[cfg(test)]
+use bucksaw_store::StoredSegment;
 
 use crate::disk_keys;
 use crate::record_attributes::checked_line;
@@ -103,17 +105,25 @@ impl RecordCache {
     pub(crate) fn queued(&self, node: &Node) -> RecordsRead {
         let mut found =
             RecordsRead { is_partial: !node.queue.damaged_file_names().is_empty(), ..RecordsRead::default() };
-        for segment in node.queue.readable_segments() {
-            let view = segment.view();
-            let known = self.lock().queued.get(&view.id).filter(|(end, _)| *end == view.end).cloned();
-            let records = known.map(|(_, records)| records).or_else(|| {
-                let records = Arc::new(view_records(&view)?);
-                self.lock().queued.insert(view.id, (view.end, Arc::clone(&records)));
-                Some(records)
-            });
-            found.add(records);
-        }
+        node.queue.readable_segments().iter().for_each(|segment| found.add(self.queue_segment(&segment.view())));
         found
+    }
+
+    /// The records in the queue of a running node that it has not committed.
+    #[cfg(test)]
+    pub(crate) fn uncommitted(&self, node: &Node) -> RecordsRead {
+        let mut found = RecordsRead::default();
+        node.queue.uncommitted_segments().iter().for_each(|view| found.add(self.queue_segment(view)));
+        found
+    }
+
+    fn queue_segment(&self, view: &SegmentView) -> Option<Arc<RecordTexts>> {
+        let known = self.lock().queued.get(&view.id).filter(|(end, _)| *end == view.end).cloned();
+        known.map(|(_, records)| records).or_else(|| {
+            let records = Arc::new(view_records(view)?);
+            self.lock().queued.insert(view.id, (view.end, Arc::clone(&records)));
+            Some(records)
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, CachedRecords> {
@@ -196,6 +206,16 @@ fn stored_segment_paths(disk: &sim::Fs) -> Vec<PathBuf> {
     let store = Path::new(crate::settings::DIR).join("store");
     let is_segment = |path: &PathBuf| path.parent() == Some(&store) && path.extension().is_some_and(|end| end == "seg");
     disk.paths().into_iter().filter(is_segment).collect()
+}
+
+/// The ids of the readable records of a segment in the store of a running node.
+#[cfg(test)]
+pub(crate) fn stored_segment_ids(segment: &StoredSegment) -> Vec<Id> {
+    let mut records = RecordTexts::new();
+    for block in (0..segment.footer().blocks.len()).filter_map(|block| segment.block(block).ok()) {
+        block.chunks().for_each(|chunk| collect_records(&chunk, &mut records));
+    }
+    records.into_iter().map(|(id, _)| id).collect()
 }
 
 /// The ids of the readable records of a stored segment.

@@ -194,6 +194,12 @@ impl SimCluster {
         machines.flat_map(|machine| pending_ids_on_disk(&machine.host.fs())).collect()
     }
 
+    /// The records in the queue of a machine that its queue has not committed; `None` if the machine is down.
+    #[cfg(test)]
+    pub(crate) fn read_uncommitted(&self, at: usize) -> Option<RecordsRead> {
+        Some(self.caches.get(at)?.uncommitted(self.machines.get(at)?.node()?))
+    }
+
     /// The number of queue segments that are not committed.
     pub(crate) fn pending_segments(&self) -> usize {
         self.nodes().map(|(_, node)| node.queue.uncommitted_segments().len()).sum()

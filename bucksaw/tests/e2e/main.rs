@@ -29,6 +29,7 @@ mod import;
 mod kafka;
 mod kill;
 mod line_times;
+mod little;
 mod memory;
 mod node;
 mod pattern;

@@ -66,6 +66,18 @@ pub(crate) fn run(command: &mut Command, input: &[u8]) -> Output {
     })
 }
 
+/// The value of a metric in the text of a scrape; of one with labels, the sum over them.
+pub(crate) fn metric_value(text: &str, name: &str) -> f64 {
+    let value = |line: &str| {
+        let rest = line.strip_prefix(name)?;
+        let value = rest.strip_prefix(' ').or_else(|| rest.strip_prefix('{')?.split_once("} ").map(|(_, value)| value));
+        value?.trim().parse::<f64>().ok()
+    };
+    let values: Vec<f64> = text.lines().filter_map(value).collect();
+    assert!(!values.is_empty(), "there is no metric {name} in\n{text}");
+    values.iter().sum()
+}
+
 /// A node that runs or has run. It is killed when dropped.
 pub(crate) struct TestServer {
     dir: PathBuf,
@@ -280,16 +292,7 @@ impl TestServer {
 
     /// The value of a metric; of one with labels, the sum over them.
     pub(crate) fn metric(&self, name: &str) -> f64 {
-        let text = self.get("/metrics").expect(200).text();
-        let value = |line: &str| {
-            let rest = line.strip_prefix(name)?;
-            let value =
-                rest.strip_prefix(' ').or_else(|| rest.strip_prefix('{')?.split_once("} ").map(|(_, value)| value));
-            value?.trim().parse::<f64>().ok()
-        };
-        let values: Vec<f64> = text.lines().filter_map(value).collect();
-        assert!(!values.is_empty(), "there is no metric {name} in\n{text}");
-        values.iter().sum()
+        metric_value(&self.get("/metrics").expect(200).text(), name)
     }
 
     /// The peak memory of the process, in bytes.

@@ -335,6 +335,7 @@ pub(crate) async fn history(State(app): State<App>) -> Json<Value> {
 
 pub(crate) async fn metrics(State(app): State<App>) -> Result<Response, ApiError> {
     app.queue().update_halt_metrics();
+    app.queue().update_queued_bytes();
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], metrics_text(&app)?).into_response())
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use bucksaw_env::{FileCipher, lock};
+use bucksaw_env::{Clock, FileCipher, lock};
 use bucksaw_record::Labels;
 use bucksaw_segment::{FrameHeader, FrameKind, RowMeta, Rows};
 use tokio::sync::Notify;
@@ -187,6 +187,7 @@ impl ActiveSegment {
     /// Appends a frame and makes it readable. After an error the caller truncates or closes the file.
     pub(crate) fn append(
         &mut self,
+        clock: &dyn Clock,
         labels: &Labels,
         frame: FrameHeader,
         body: &[&[u8]],
@@ -215,7 +216,8 @@ impl ActiveSegment {
         }
         self.end += declaration.len() as u64 + frame_len;
         let rows = frame_rows(&frame, body);
-        self.segment.publish(self.end, &rows, frame.text_len() as usize, known.is_none().then_some(labels));
+        let stream = known.is_none().then_some(labels);
+        self.segment.publish(self.end, &rows, frame.text_len() as usize, stream, clock.uptime());
         Ok(frame)
     }
 }

@@ -39,6 +39,8 @@ metrics! {
         pub(crate) expired_leases: Counter = "Segments whose lease expired before their store acknowledged them";
         pub(crate) sent_bytes: Counter = "Bytes of segment files sent to other stores";
         pub(crate) consumed_bytes: Counter = "Bytes of record text that a store has committed";
+        pub(crate) consumed_byte_seconds: Counter<f64, AtomicU64> = "Bytes of record text that a store has committed, each times its seconds in the queue since the append or the start of the node";
+        pub(crate) queued_bytes: Gauge = "Bytes of record text in the queue that no store has committed, in segments of any state";
         pub(crate) consumed_ratio: Gauge<f64, AtomicU64> = "Bytes consumed by a store over bytes accepted, since the start";
         pub(crate) syncs: Counter = "Group commits";
         pub(crate) sync_failed: Counter = "Group commits that failed; the records were written again to another file";

@@ -207,7 +207,7 @@ impl Queue {
             Some(active) => active,
             none => none.insert(self.open_segment(slot, version)?),
         };
-        match active.append(labels, header, body) {
+        match active.append(&*self.env.clock, labels, header, body) {
             Ok(header) => Ok((Arc::clone(&active.segment), header)),
             Err(error) => {
                 // The file may have a part of the frame, which is truncated. If that fails, too, the file is closed: readers
@@ -425,11 +425,13 @@ impl Queue {
             if contents.state == SegmentState::Committed {
                 continue;
             }
+            let now = self.env.clock.uptime();
             contents.state = SegmentState::Committed;
             contents.lease = None;
-            contents.committed_at = Some(self.env.clock.uptime());
+            contents.committed_at = Some(now);
             let done = std::mem::take(&mut contents.on_commit);
             self.metrics.consumed_bytes.inc_by(contents.reach.text_bytes);
+            self.metrics.consumed_byte_seconds.inc_by(segment.byte_seconds(&contents, now));
             let broken = !contents.damage.is_empty();
             drop(contents);
             self.move_file(&segment, if broken { FileTarget::Quarantined } else { FileTarget::Committed });

@@ -71,6 +71,8 @@ pub(crate) struct SegmentContents {
     /// Memory of the streams, approximately, in bytes.
     pub(crate) stream_bytes: u64,
     pub(crate) reach: Arc<RecordSummary>,
+    /// The sum over all frames of the bytes of text times the seconds from [`QueueSegment::opened_at`] to the append.
+    append_byte_seconds: f64,
     /// Damage between whole frames.
     pub(crate) damage: Vec<Damage>,
     /// The positions of the intact frames if there is damage between them.
@@ -100,6 +102,7 @@ impl QueueSegment {
             streams: Arc::default(),
             stream_bytes: 0,
             reach: Arc::default(),
+            append_byte_seconds: 0.0,
             damage: Vec::new(),
             salvaged_frames: None,
             on_commit: Vec::new(),
@@ -165,6 +168,12 @@ impl QueueSegment {
         lock(&self.contents)
     }
 
+    /// The sum over all records of the bytes of text times the seconds from the append, or the recovery, to the uptime `now`.
+    pub(crate) fn byte_seconds(&self, contents: &SegmentContents, now: Duration) -> f64 {
+        let since_open = now.saturating_sub(self.opened_at).as_secs_f64();
+        (contents.reach.text_bytes as f64 * since_open - contents.append_byte_seconds).max(0.0)
+    }
+
     /// Whether reading a frame failed since the last call.
     pub(crate) fn take_read_failure(&self) -> bool {
         self.read_failed.swap(false, Ordering::Relaxed)
@@ -178,9 +187,10 @@ impl QueueSegment {
         self.synced_end.fetch_max(end, Ordering::AcqRel);
     }
 
-    /// Makes a written frame readable.
-    pub(crate) fn publish(&self, end: u64, rows: &Rows, text_bytes: usize, stream: Option<&Labels>) {
+    /// Makes a written frame readable. `now` is the uptime.
+    pub(crate) fn publish(&self, end: u64, rows: &Rows, text_bytes: usize, stream: Option<&Labels>, now: Duration) {
         let mut contents = self.contents();
+        contents.append_byte_seconds += text_bytes as f64 * now.saturating_sub(self.opened_at).as_secs_f64();
         if let Some(stream) = stream {
             contents.stream_bytes += stream_bytes(stream);
             Arc::make_mut(&mut contents.streams).push(stream.clone());

@@ -191,6 +191,42 @@ fn a_backlog_is_due_by_its_bytes_or_by_the_age_of_its_oldest_segment() {
     assert_eq!((queue.metrics().accepted_bytes(), queue.metrics().consumed_bytes()), (6, 6));
 }
 
+/// The queued bytes times their seconds, and the same of the committed bytes, of steady appends of all durabilities. Every 700 ms
+/// a store takes a batch, and returns every third. At the end it takes all but `left` segments.
+fn byte_seconds(left: usize) -> (f64, f64) {
+    let machine = QueueTestMachine::new();
+    let (queue, _) = machine.open(Config { segment_age_max: Duration::from_millis(500), ..Config::default() });
+    let durabilities = [Durability::Fast, Durability::Durable, Durability::Bulk];
+    let (mut queued, mut segments) = (0.0, Vec::new());
+    for step in 0_usize..200 {
+        if step < 150 {
+            machine.put(&queue, durabilities[step % 3], &"x".repeat(step % 13));
+        }
+        if step % 7 == 6 {
+            let taken: Vec<Id> = queue.reserve(40).iter().map(|view| view.id).collect();
+            if step % 3 == 0 { queue.release(&taken) } else { queue.commit(&taken) }
+        }
+        if step == 190 {
+            segments = queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
+            queue.commit(&segments[left..]);
+        }
+        queue.update_queued_bytes();
+        queued += queue.metrics.queued_bytes.get() as f64 * 0.1;
+        machine.advance(&queue, Duration::from_millis(100));
+    }
+    assert!(segments.len() > 2, "{segments:?}");
+    assert_eq!(queue.metrics.queued_bytes.get() == 0, left == 0);
+    (queued, queue.metrics.consumed_byte_seconds.get())
+}
+
+#[test]
+fn queued_bytes_times_seconds_are_the_seconds_of_the_committed_bytes() {
+    let (queued, committed) = byte_seconds(0);
+    assert!(queued > 1_000.0 && (queued - committed).abs() < 1e-6, "{queued} and {committed}");
+    let (queued, committed) = byte_seconds(1);
+    assert!(queued > committed + 10.0, "{queued} and {committed}");
+}
+
 #[test]
 fn a_commit_reports_the_time_of_its_sync_alone() {
     let machine = QueueTestMachine::new();

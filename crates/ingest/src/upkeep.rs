@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bucksaw_env::set_gauge;
+
 use crate::metrics::DAMAGED;
 use crate::queue::Queue;
 use crate::segment::{QueueSegment, SegmentState};
@@ -71,9 +73,24 @@ impl Queue {
         self.has_remote_stores.store(has_remote_stores, Ordering::Relaxed);
     }
 
+    /// Measures the text in the queue that is not committed. Also called at each scrape, so that the metric has its present
+    /// value beside the counters.
+    pub fn update_queued_bytes(&self) {
+        self.set_queued_bytes(&self.readable_segments());
+    }
+
+    fn set_queued_bytes(&self, segments: &[Arc<QueueSegment>]) {
+        let queued_bytes = segments.iter().map(|segment| {
+            let contents = segment.contents();
+            if contents.state == SegmentState::Committed { 0 } else { contents.reach.text_bytes }
+        });
+        set_gauge(&self.metrics.queued_bytes, queued_bytes.sum());
+    }
+
     fn update_metrics(&self, segments: &[Arc<QueueSegment>]) {
         let backlog = self.backlog_of(segments);
         self.update_halt_metrics();
+        self.set_queued_bytes(segments);
         self.metrics.damaged_keys.set(i64::try_from(self.damaged_keys()).unwrap_or(i64::MAX));
         self.metrics.update_consumed_ratio();
         self.metrics.pending_bytes.set(i64::try_from(backlog.text_bytes).unwrap_or(i64::MAX));

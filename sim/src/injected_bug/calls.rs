@@ -33,10 +33,10 @@ pub(crate) fn inject(bug: InjectedBug, node: &Node) {
         {
             router.add(PUT, move |body: Body| put(bug, node.clone(), body));
         }
-        InjectedBug::FetchCommits | InjectedBug::LeaseNeverExpires => {
+        InjectedBug::FetchCommits | InjectedBug::LeaseNeverExpires | InjectedBug::SomeSegmentsDropped => {
             router.add(FETCH, move |body: Body| fetch(bug, node.clone(), body));
         }
-        InjectedBug::AckForgotten | InjectedBug::AckCommitsReturned => {
+        InjectedBug::AckForgotten | InjectedBug::SomeAcksForgotten | InjectedBug::AckCommitsReturned => {
             router.add(ACK, move |body: Body| ack(bug, node.clone(), body));
         }
         InjectedBug::HeldReportedFalsely if node.roles.store => router.add(HELD_IDS, report_all_held),
@@ -92,15 +92,40 @@ async fn fetch(bug: InjectedBug, node: Node, body: Body) -> io::Result<Body> {
     if bug == InjectedBug::LeaseNeverExpires {
         request.lease_ms = u64::MAX;
     }
-    let (reply, mut rest) = read_head::<FetchReply>(server.fetch(message_body(&request)?).await?).await?;
+    let (mut reply, mut rest) = read_head::<FetchReply>(server.fetch(message_body(&request)?).await?).await?;
     if bug == InjectedBug::FetchCommits {
         node.queue.commit(&reply.segments.iter().map(|segment| segment.id).collect::<Vec<Id>>());
     }
-    let mut bytes = encode_head(&reply)?.to_vec();
+    let mut files = Vec::new();
     while let Some(piece) = rest.next_chunk(u64::MAX).await? {
-        bytes.extend_from_slice(&piece);
+        files.extend_from_slice(&piece);
     }
-    Ok(Body::whole(bytes))
+    if bug == InjectedBug::SomeSegmentsDropped {
+        let dropped = drop_some_segments(&mut reply, &mut files);
+        node.queue.commit(&dropped);
+    }
+    Ok(Body::whole([&encode_head(&reply)?[..], &files].concat()))
+}
+
+/// Whether a bug affects this segment: one in eight.
+fn is_affected(segment: Id) -> bool {
+    crc32c::crc32c(segment.to_string().as_bytes()).is_multiple_of(8)
+}
+
+/// Removes the affected segments from a reply and the files behind it. Returns their ids.
+fn drop_some_segments(reply: &mut FetchReply, files: &mut Vec<u8>) -> Vec<Id> {
+    let mut end = 0;
+    let dropped = reply.segments.extract_if(.., |segment| {
+        let file = end..end + segment.bytes as usize;
+        let is_dropped = is_affected(segment.id) && file.end <= files.len();
+        if is_dropped {
+            files.drain(file);
+        } else {
+            end = file.end;
+        }
+        is_dropped
+    });
+    dropped.map(|segment| segment.id).collect()
 }
 
 async fn ack(bug: InjectedBug, node: Node, body: Body) -> io::Result<Body> {
@@ -108,7 +133,11 @@ async fn ack(bug: InjectedBug, node: Node, body: Body) -> io::Result<Body> {
     if bug == InjectedBug::AckForgotten {
         return empty_reply();
     }
-    request.stored.append(&mut request.returned);
+    if bug == InjectedBug::SomeAcksForgotten {
+        request.stored.retain(|segment| !is_affected(*segment));
+    } else {
+        request.stored.append(&mut request.returned);
+    }
     let server = LeaseServer::new(Arc::clone(&node.queue), Arc::clone(&node.tasks));
     server.ack(message_body(&request)?).await
 }
