@@ -2,7 +2,7 @@
 
 use bucksaw_capacity::{Calibration, QuestionKind};
 
-use super::scrape::{NodeRates, Scrape};
+use super::scrape::{NodeRates, NodeScrape};
 
 /// A node, measured and predicted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,7 +19,7 @@ pub(super) struct HeadRoom {
 
 impl HeadRoom {
     /// The head-room of a node whose senders put about `request_bytes` into a request.
-    pub(super) fn of(rates: &NodeRates, now: &Scrape, calibration: &Calibration, request_bytes: f64) -> Self {
+    pub(super) fn of(rates: &NodeRates, now: &NodeScrape, calibration: &Calibration, request_bytes: f64) -> Self {
         let accept = &calibration.accept;
         let accepting = rates.accepted_bytes * (accept.seconds_per_byte + accept.seconds_per_request / request_bytes)
             + rates.accepted_records * accept.seconds_per_record;
@@ -48,7 +48,7 @@ mod tests {
     fn predicted_cpu_is_work_times_cost() {
         let calibration = calibration_file::built_in().unwrap();
         let rates = NodeRates { accepted_bytes: 1e7, copied_bytes: 2e7, cpu_cores: 0.5, ..NodeRates::default() };
-        let mut now = Scrape::default();
+        let mut now = NodeScrape::default();
         now.cores = 2.0;
         let found = HeadRoom::of(&rates, &now, &calibration, 1e6);
         let accept = calibration.accept.seconds_per_byte + calibration.accept.seconds_per_request / 1e6;

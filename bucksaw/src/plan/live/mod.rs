@@ -24,7 +24,7 @@ use crate::print::Out;
 use crate::text_table::TextTable;
 use bucksaw_capacity::FigureUnit;
 use head_room::HeadRoom;
-use scrape::{NodeRates, Scrape};
+use scrape::{NodeRates, NodeScrape};
 
 /// Parts of the interval, of which each is an observation of all nodes.
 const PARTS: u32 = 6;
@@ -36,8 +36,8 @@ const FITTED_CORES_MIN: f64 = 0.02;
 struct ObservedNode {
     name: String,
     client: NodeClient,
-    first: Scrape,
-    last: Scrape,
+    first: NodeScrape,
+    last: NodeScrape,
     parts: Vec<NodeRates>,
 }
 
@@ -115,10 +115,10 @@ async fn observe(args: &NodeArgs, interval: Duration) -> anyhow::Result<(Vec<Obs
     Ok((observed, missing, started.elapsed()))
 }
 
-async fn read_metrics(client: &NodeClient) -> anyhow::Result<Scrape> {
+async fn read_metrics(client: &NodeClient) -> anyhow::Result<NodeScrape> {
     let body = client.renewed().get("/metrics").await?;
     let text = std::str::from_utf8(&body).context("its metrics are no text")?;
-    Scrape::parse(text).context("its metrics lack some of this version")
+    NodeScrape::parse(text).context("its metrics lack some of this version")
 }
 
 /// CPU seconds per accepted, stored and searched byte of the cluster, if the observations determine them.

@@ -6,7 +6,7 @@ use crate::plan::metrics_text::value;
 
 /// Counters and gauges of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Scrape {
+pub(super) struct NodeScrape {
     cpu_seconds: f64,
     accepted_bytes: f64,
     accepted_records: f64,
@@ -45,7 +45,7 @@ pub(super) struct NodeRates {
     pub(super) disk_growth: f64,
 }
 
-impl Scrape {
+impl NodeScrape {
     /// Reads the metrics of a node; `None` if they lack one that every node has.
     pub(super) fn parse(metrics: &str) -> Option<Self> {
         let of = |name: &str| value(metrics, name);
@@ -107,11 +107,11 @@ mod tests {
 
     #[test]
     fn rates_are_differences_per_second() {
-        let before = Scrape::parse(METRICS).unwrap();
+        let before = NodeScrape::parse(METRICS).unwrap();
         let later =
             METRICS.replace("total 10\n", "total 12\n").replace("} 1000", "} 3000").replace("count 2", "count 4");
         let later = later.replace("sum 0.5", "sum 0.9").replace("received_bytes_total 12", "received_bytes_total 30");
-        let rates = Scrape::parse(&later).unwrap().since(&before, Duration::from_secs(2)).unwrap();
+        let rates = NodeScrape::parse(&later).unwrap().since(&before, Duration::from_secs(2)).unwrap();
         assert_eq!((rates.cpu_cores, rates.accepted_bytes, rates.questions), (1.0, 1_000.0, 1.0));
         assert_eq!((rates.copied_bytes, rates.commit_seconds), (100.0, None));
         assert!((rates.question_seconds.unwrap() - 0.2).abs() < 1e-12);
@@ -119,10 +119,10 @@ mod tests {
 
     #[test]
     fn a_restart_and_another_program_have_no_rates() {
-        let scrape = Scrape::parse(METRICS).unwrap();
-        let restarted = Scrape { cpu_seconds: 1.0, ..scrape };
+        let scrape = NodeScrape::parse(METRICS).unwrap();
+        let restarted = NodeScrape { cpu_seconds: 1.0, ..scrape };
         assert_eq!(restarted.since(&scrape, Duration::from_secs(1)), None);
         assert_eq!(scrape.since(&scrape, Duration::ZERO), None);
-        assert_eq!(Scrape::parse("up 1\n"), None);
+        assert_eq!(NodeScrape::parse("up 1\n"), None);
     }
 }
