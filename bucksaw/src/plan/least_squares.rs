@@ -35,11 +35,9 @@ fn solve(observations: &[Observation], is_used: [bool; 3]) -> Option<[f64; 3]> {
     for observed in observations {
         let weight = observed.seconds.max(1e-9).powi(-2);
         let column = |at: usize| if is_used[at] { observed.work[at] / scale[at] } else { 0.0 };
-        for row in 0..3 {
-            for at in 0..3 {
-                matrix[row][at] += weight * column(row) * column(at);
-            }
-            matrix[row][3] += weight * column(row) * observed.seconds;
+        for (at, row) in matrix.iter_mut().enumerate() {
+            let right = [column(0), column(1), column(2), observed.seconds];
+            row.iter_mut().zip(right).for_each(|(cell, right)| *cell += weight * column(at) * right);
         }
     }
     for at in (0..3).filter(|at| !is_used[*at]) {

@@ -130,7 +130,7 @@ mod tests {
         let bodies = sample.bodies(1_000);
         assert!(bodies.len() > 10 && bodies.iter().all(|body| body.ends_with(b"\n") && body.len() < 1_100));
         assert_eq!(bodies.concat(), sample.text);
-        assert_eq!(sample.bodies(usize::MAX), [sample.text.clone()]);
+        assert_eq!(sample.bodies(usize::MAX).concat(), sample.text);
         assert!(sample.first_lines(100).ends_with(b"\n") && sample.first_lines(100).len() < 140);
     }
 
