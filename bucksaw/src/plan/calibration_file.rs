@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use bucksaw_capacity::Calibration;
 
 /// The costs that are used if the user names none.
@@ -36,7 +36,8 @@ pub(super) fn save(calibration: &Calibration, path: &Path) -> anyhow::Result<()>
 }
 
 fn parse(text: &str) -> anyhow::Result<Calibration> {
-    let calibration: Calibration = toml::from_str(text)?;
+    // The whole error has several lines.
+    let calibration: Calibration = toml::from_str(text).map_err(|error| anyhow!("{}", error.message()))?;
     calibration.check()?;
     Ok(calibration)
 }
