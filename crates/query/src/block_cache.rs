@@ -12,7 +12,8 @@ use bucksaw_segment::Block;
 use bucksaw_segment::stored::SearchableBlock;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
-use quick_cache::sync::Cache;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder};
 
 /// Initial capacity of the cache's tables, in entries.
 const ENTRIES_EXPECTED: usize = 1_024;
@@ -141,7 +142,14 @@ impl BlockCache {
     /// Keeps nothing if `bytes_max` is 0.
     pub(crate) fn new(limits: BlockCacheLimits, bytes: Gauge, hits: Counter, misses: Counter) -> Self {
         let bytes_max = limits.bytes_max;
-        let entries = (bytes_max > 0).then(|| Cache::with_weighter(ENTRIES_EXPECTED, bytes_max, EntryWeighter));
+        // One shard: entries are large, so the shards of several would be full at different times, and a block could be evicted
+        // at each query while there is room in others. A query asks only for some entries per block.
+        let mut options = OptionsBuilder::new();
+        options.shards(1).estimated_items_capacity(ENTRIES_EXPECTED).weight_capacity(bytes_max);
+        let options = options.build().ok().filter(|_| bytes_max > 0);
+        let entries = options.map(|options| {
+            Cache::with_options(options, EntryWeighter, DefaultHashBuilder::default(), DefaultLifecycle::default())
+        });
         Self { entries, limits, bytes, hits, misses }
     }
 
@@ -258,6 +266,21 @@ mod tests {
         block.note_columns_work(0x5555_5500_0000_0005, 4_000);
         let of_text = |text_work| (0..16).filter(|_| block.prefers_text(dear, text_work)).count();
         assert_eq!((of_text(3_000), of_text(2_999)), (0, 15), "all others are dearer, and the columns are tried again");
+    }
+
+    #[test]
+    fn large_entries_stay_while_there_is_room() {
+        let cache = cache(64 * (16_000 + ENTRY_BYTES));
+        for round in [0, 1] {
+            for block in 0..60 {
+                let mut is_read = false;
+                let filter = cache.filter((Id::MIN, block), || {
+                    is_read = true;
+                    Ok::<_, Infallible>(vec![0; 16_000])
+                });
+                assert!(filter.is_ok() && is_read == (round == 0), "{block}");
+            }
+        }
     }
 
     #[test]
