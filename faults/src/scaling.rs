@@ -16,6 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use bucksaw_model::{Estimate, ScalabilityFit};
 
 use crate::cgroup::Cgroup;
 use crate::fleet::{self, FleetConfig, FleetNode, FleetRole};
@@ -71,7 +72,7 @@ struct ScalingFigures {
     cores: f64,
 }
 
-/// Measures, prints progress, and returns CSV.
+/// Measures, prints progress and the fitted scalability law, and returns CSV.
 ///
 /// # Errors
 /// The processes cannot be limited, or a node does not start.
@@ -87,6 +88,8 @@ pub fn scale(scaling: &ScalingOptions) -> anyhow::Result<String> {
             measured.entry(pairs).or_default().push(figures);
         }
     }
+    eprintln!("accepted: {}", law(&measured, |figures| figures.accepted));
+    eprintln!("consumed: {}", law(&measured, |figures| figures.consumed));
     let mut text =
         "pairs,round,ingest_core_percent,store_core_percent,accepted_mb_s,consumed_mb_s,ingest_cpu_s_per_mb,\
                     store_cpu_s_per_mb,cores,over_one_pair,consumed_over_one_pair\n"
@@ -107,6 +110,27 @@ pub fn scale(scaling: &ScalingOptions) -> anyhow::Result<String> {
         }
     }
     Ok(text)
+}
+
+/// The universal scalability law of all rounds, with 95 % bounds.
+fn law(measured: &BTreeMap<usize, Vec<ScalingFigures>>, throughput: fn(&ScalingFigures) -> f64) -> String {
+    let points: Vec<(f64, f64)> = measured
+        .iter()
+        .flat_map(|(pairs, rounds)| rounds.iter().map(move |figures| (*pairs as f64, throughput(figures))))
+        .collect();
+    let estimate = |estimate: Estimate| match estimate.bounds {
+        Some((low, high)) => format!("{:.4} ({low:.4} to {high:.4})", estimate.value),
+        None => format!("{:.4}", estimate.value),
+    };
+    match ScalabilityFit::from_measurements(&points) {
+        Ok(fit) => format!(
+            "one pair {} MB/s, contention {}, coherence {}",
+            estimate(fit.one),
+            estimate(fit.contention),
+            estimate(fit.coherence)
+        ),
+        Err(error) => format!("no scalability law: {error}"),
+    }
 }
 
 fn median(rounds: &[ScalingFigures]) -> ScalingFigures {
@@ -222,6 +246,14 @@ mod tests {
         let of = |accepted, cores| ScalingFigures { accepted, cores, ..ScalingFigures::default() };
         let median = median(&[of(1.0, 9.0), of(3.0, 7.0), of(2.0, 8.0)]);
         assert_eq!((median.accepted, median.cores), (2.0, 8.0));
+    }
+
+    #[test]
+    fn the_law_of_perfect_scaling_has_no_costs() {
+        let of = |pairs: usize| (pairs, vec![ScalingFigures { consumed: 5.0 * pairs as f64, ..Default::default() }; 2]);
+        let text = law(&BTreeMap::from([of(1), of(2), of(3)]), |figures| figures.consumed);
+        assert!(text.contains("contention 0.0000 (") && text.contains("one pair 5.0000"), "{text}");
+        assert!(law(&BTreeMap::from([of(1)]), |figures| figures.consumed).starts_with("no scalability law"), "{text}");
     }
 
     #[test]

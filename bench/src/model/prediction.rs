@@ -34,10 +34,8 @@ pub(super) fn predict(bucksaw: &Path, calibration: &Path, scenario: PlannedLoad)
         let found = figures.filter(|figure| figure["name"] == name).find_map(|figure| figure["value"].as_f64());
         found.with_context(|| format!("the plan has no value for '{name}'"))
     };
-    let cpu =
-        value("CPU of accepting")? + value("CPU of gathering, encoding and merging")? + value("CPU of questions")?;
     let mut figures = vec![
-        figure("cpu", "cores", cpu),
+        figure("cpu", "cores", value("CPU of all work")?),
         figure("ack_mean", "ms", value("acknowledgement, mean")? * 1e3),
         figure("ack_p99", "ms", value("acknowledgement, p99")? * 1e3),
     ];

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use bucksaw_capacity::{AckPoint, CapacityInput, NodeSize, PlannedQuestion, QuestionKind, Targets};
+use bucksaw_capacity::{AckPoint, CapacityInput, NodeCount, NodeSize, PlannedQuestion, QuestionKind, Targets};
 use bucksaw_ingest::Durability;
 use bucksaw_record::time::parse_duration;
 use clap::Args;
@@ -95,6 +95,10 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "SIZE", default_value = "200MB")]
     disk_rate: ByteSize,
 
+    /// Time of one read from the disk of a node, of any size
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = read_time)]
+    disk_latency: Duration,
+
     /// Bytes per second of the network of a node in one direction
     #[arg(long, value_name = "SIZE", default_value = "100MB")]
     network_rate: ByteSize,
@@ -103,7 +107,15 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "N", value_parser = node_count)]
     nodes: Option<u32>,
 
-    /// Nodes that may be down while the load is carried and all targets are met; defaults to the replication factor minus 1
+    /// Number of nodes that only accept records
+    #[arg(long, value_name = "N", value_parser = node_count, requires = "store_nodes", conflicts_with = "nodes")]
+    ingest_nodes: Option<u32>,
+
+    /// Number of nodes that only store and search them
+    #[arg(long, value_name = "N", value_parser = node_count, requires = "ingest_nodes", conflicts_with = "nodes")]
+    store_nodes: Option<u32>,
+
+    /// Nodes of each kind that may be down while the load is carried and all targets are met; defaults to the replication factor minus 1
     #[arg(long, value_name = "N", value_parser = failed_node_count)]
     failed_nodes: Option<u32>,
 
@@ -179,10 +191,15 @@ impl PlanArgs {
                 memory_bytes: self.memory.map_or(machine.memory_bytes, bytes),
                 disk_bytes: bytes(self.disk),
                 disk_bytes_per_second: bytes(self.disk_rate),
+                disk_read_seconds: seconds(self.disk_latency),
                 network_bytes_per_second: bytes(self.network_rate),
             },
             failed_nodes: self.failed_nodes.unwrap_or(self.replication_factor.saturating_sub(1)),
-            nodes: self.nodes,
+            nodes: match (self.nodes, self.ingest_nodes, self.store_nodes) {
+                (_, Some(ingest), Some(store)) => NodeCount::Separate { ingest, store },
+                (Some(nodes), ..) => NodeCount::Both(nodes),
+                _ => NodeCount::Least,
+            },
         })
     }
 }
@@ -206,6 +223,11 @@ impl FromStr for QuestionFlag {
         }
         Ok(Self(PlannedQuestion { kind, per_second: per_hour / 3_600.0, range_seconds: range.as_secs_f64() }))
     }
+}
+
+/// A time of a disk, 0 included.
+fn read_time(text: &str) -> Result<Duration, String> {
+    parse_duration(text).map_err(|error| error.to_string())
 }
 
 /// A number above 0.

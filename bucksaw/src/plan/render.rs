@@ -1,6 +1,6 @@
 //! A plan as text for people, and as JSON.
 
-use bucksaw_capacity::{Calibration, Capacity, CapacityInput, FigureUnit, PlanFigure, Section};
+use bucksaw_capacity::{Calibration, Capacity, CapacityInput, FigureUnit, PlanFigure, Section, Tier, TierSize};
 use serde_json::{Value, json};
 
 use crate::print::{human_bytes, human_seconds, plural};
@@ -15,9 +15,16 @@ const SECTIONS: [Section; 5] = [Section::Ingest, Section::Store, Section::Search
 /// Tables and a plot.
 pub(super) fn text(input: &CapacityInput, calibration: &Calibration, capacity: &Capacity, explain: bool) -> String {
     let mut text = summary(input, calibration, capacity);
-    for section in SECTIONS {
-        let figures: Vec<&PlanFigure> = capacity.figures.iter().filter(|figure| figure.section == section).collect();
-        text.push_str(&format!("\n{}\n", section.name()));
+    for (TierSize { tier, .. }, section) in capacity.tiers.iter().flat_map(|tier| SECTIONS.map(|part| (tier, part))) {
+        let of = |figure: &&PlanFigure| figure.tier == *tier && figure.section == section;
+        let figures: Vec<&PlanFigure> = capacity.figures.iter().filter(of).collect();
+        if figures.is_empty() {
+            continue;
+        }
+        match tier {
+            Tier::Both => text.push_str(&format!("\n{}\n", section.name())),
+            _ => text.push_str(&format!("\n{}: {}\n", tier.name(), section.name())),
+        }
         let width = figures.iter().map(|figure| figure.name.chars().count()).max().unwrap_or_default();
         for figure in figures {
             let (name, shown) = (&figure.name, amount(figure.value, figure.unit));
@@ -43,9 +50,13 @@ fn summary(input: &CapacityInput, calibration: &Calibration, capacity: &Capacity
         failed => format!(", of which {failed} may be down"),
     };
     let verdict = if capacity.is_enough { "enough" } else { "not enough" };
-    let mut text = format!("{}{down}: {verdict}\n", plural(capacity.nodes, "node"));
+    let tiers: Vec<String> = capacity.tiers.iter().map(|size| plural(size.nodes, size.tier.name())).collect();
+    let each = if tiers.len() > 1 { " of each" } else { "" };
+    let down = if down.is_empty() { down } else { format!("{down}{each}") };
+    let mut text = format!("{}{down}: {verdict}\n", tiers.join(" and "));
     text.extend(capacity.shortfalls.iter().map(|shortfall| format!("- {shortfall}\n")));
     match capacity.separate_nodes {
+        _ if tiers.len() > 1 => {}
         Some((ingest, store)) => text.push_str(&format!(
             "with roles on nodes of their own: {} and {}, for CPU, disk, memory and network alone\n",
             plural(ingest, "ingest node"),
@@ -90,13 +101,15 @@ fn questions(capacity: &Capacity) -> TextTable {
 
 fn limits(capacity: &Capacity) -> TextTable {
     let mut table = TextTable::new(vec!["resource", "in use", "full at a rate of"]);
+    let has_tiers = capacity.tiers.len() > 1;
     for limit in &capacity.limits {
+        let (resource, tier) = (limit.resource.name(), limit.tier.name());
         let factor = match limit.load_factor {
             factor if factor.is_finite() => format!("{} times this", amount(factor, FigureUnit::Number)),
             _ => "no rate".to_owned(),
         };
         table.push(vec![
-            Some(limit.resource.name().to_owned()),
+            Some(if has_tiers { format!("{tier}: {resource}") } else { resource.to_owned() }),
             Some(amount(limit.utilisation, FigureUnit::Share)),
             Some(factor),
         ]);
@@ -173,7 +186,7 @@ pub(super) fn json(input: &CapacityInput, calibration: &Calibration, capacity: &
             let symbols: serde_json::Map<String, Value> =
                 figure.symbols.iter().map(|symbol| (symbol.name.to_owned(), json!(symbol.value))).collect();
             json!({
-                "section": figure.section.name(), "name": figure.name, "value": figure.value, "unit": unit(figure.unit),
+                "tier": figure.tier.name(), "section": figure.section.name(), "name": figure.name, "value": figure.value, "unit": unit(figure.unit),
                 "formula": figure.formula, "symbols": symbols,
             })
         })
@@ -196,13 +209,15 @@ pub(super) fn json(input: &CapacityInput, calibration: &Calibration, capacity: &
         .iter()
         .map(|limit| {
             json!({
-                "resource": limit.resource.name(), "utilisation": limit.utilisation, "load_factor": limit.load_factor,
+                "tier": limit.tier.name(), "resource": limit.resource.name(), "utilisation": limit.utilisation, "load_factor": limit.load_factor,
             })
         })
         .collect();
+    let tiers: Vec<Value> =
+        capacity.tiers.iter().map(|size| json!({"tier": size.tier.name(), "nodes": size.nodes})).collect();
     let separate = capacity.separate_nodes.map(|(ingest, store)| json!({"ingest": ingest, "store": store}));
     let document = json!({
-        "nodes": capacity.nodes, "failed_nodes": input.failed_nodes, "is_enough": capacity.is_enough,
+        "tiers": tiers, "failed_nodes": input.failed_nodes, "is_enough": capacity.is_enough,
         "shortfalls": capacity.shortfalls, "separate_nodes": separate, "figures": figures, "questions": questions,
         "limits": limits, "load_curve": capacity.load_curve, "calibration": calibration,
     });

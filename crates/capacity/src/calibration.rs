@@ -13,12 +13,16 @@ pub struct Calibration {
     pub version: u32,
     /// Where and when the costs were measured.
     pub machine: MachineDescription,
+    /// Cores that a node without load uses.
+    pub base_cores: f64,
     /// CPU of accepting records into the queue.
     pub accept: AcceptCost,
     /// How long a group commit takes.
     pub sync: SyncTime,
     /// CPU and bytes of storing them.
     pub store: StoreCost,
+    /// How costs grow with the number of nodes.
+    pub scaling: ScalingCost,
     /// CPU of answering, by kind of question.
     pub questions: Vec<QuestionCost>,
     /// Resident memory of a node without load and with an empty cache, in bytes.
@@ -77,6 +81,35 @@ pub struct StoreCost {
     pub written_per_byte: f64,
 }
 
+/// The universal scalability law of accepting and storing: a byte costs `1 + contention·(n − 1) + coherence·n·(n − 1)` times as
+/// much in a cluster of n nodes as on a single one. The upper values are 95 % bounds of the fit.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScalingCost {
+    /// The share of the work that is serial.
+    pub contention: f64,
+    /// Its upper bound.
+    pub contention_max: f64,
+    /// The cost of each pair of nodes.
+    pub coherence: f64,
+    /// Its upper bound.
+    pub coherence_max: f64,
+}
+
+impl ScalingCost {
+    /// The cost of a byte with this number of nodes, relative to that on a single node: the most likely one.
+    #[must_use]
+    pub fn factor(&self, nodes: f64) -> f64 {
+        1.0 + (self.contention + self.coherence * nodes) * (nodes - 1.0).max(0.0)
+    }
+
+    /// The same with both upper bounds.
+    #[must_use]
+    pub fn factor_max(&self, nodes: f64) -> f64 {
+        Self { contention: self.contention_max, coherence: self.coherence_max, ..*self }.factor(nodes)
+    }
+}
+
 /// What one kind of question costs on one node.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -85,6 +118,8 @@ pub struct QuestionCost {
     pub kind: QuestionKind,
     /// CPU seconds of a question over no text.
     pub fixed_seconds: f64,
+    /// CPU seconds per byte of text in range that is in the queue.
+    pub queued_seconds_per_byte: f64,
     /// CPU seconds per byte of text in range whose blocks are not in the block cache.
     pub cold_seconds_per_byte: f64,
     /// CPU seconds per byte of text in range whose blocks are in the block cache.
@@ -131,6 +166,7 @@ impl Calibration {
         let questions = self.questions.iter().flat_map(|cost| {
             [
                 ("fixed_seconds", cost.fixed_seconds),
+                ("queued_seconds_per_byte", cost.queued_seconds_per_byte),
                 ("cold_seconds_per_byte", cost.cold_seconds_per_byte),
                 ("cached_seconds_per_byte", cost.cached_seconds_per_byte),
                 ("cache_per_byte", cost.cache_per_byte),
@@ -146,6 +182,11 @@ impl Calibration {
             ("store.seconds_per_byte", self.store.seconds_per_byte),
             ("store.stored_per_byte", self.store.stored_per_byte),
             ("store.written_per_byte", self.store.written_per_byte),
+            ("scaling.contention", self.scaling.contention),
+            ("scaling.contention_max", self.scaling.contention_max),
+            ("scaling.coherence", self.scaling.coherence),
+            ("scaling.coherence_max", self.scaling.coherence_max),
+            ("base_cores", self.base_cores),
             ("base_memory_bytes", self.base_memory_bytes),
         ];
         for (name, value) in values.into_iter().chain(questions) {

@@ -1,5 +1,7 @@
 //! A figure of a plan with the formula that it comes from.
 
+use crate::tier::Tier;
+
 /// The unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FigureUnit {
@@ -64,9 +66,11 @@ pub struct Symbol {
 /// One value of a plan, per node unless its name says otherwise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanFigure {
+    /// The nodes that it belongs to.
+    pub tier: Tier,
     /// The part of the plan.
     pub section: Section,
-    /// What it is, in words; unique in a plan.
+    /// What it is, in words; unique in a tier.
     pub name: String,
     /// Its value; infinite if there is none.
     pub value: f64,
@@ -89,6 +93,6 @@ impl PlanFigure {
         symbols: &[(&'static str, f64, FigureUnit)],
     ) -> Self {
         let symbols = symbols.iter().map(|&(name, value, unit)| Symbol { name, value, unit }).collect();
-        Self { section, name: name.into(), value, unit, formula, symbols }
+        Self { tier: Tier::Both, section, name: name.into(), value, unit, formula, symbols }
     }
 }

@@ -7,7 +7,7 @@ use crate::figure::{FigureUnit, PlanFigure, Section};
 use crate::input::AckPoint;
 use crate::limits::least_factor;
 use crate::planned_node::{BACKGROUND_SHARE, BURST_SECONDS, BURST_STORED_SHARE, DISK_FREE_SHARE, PlannedNode};
-use crate::repair::{LOST_AFTER_SECONDS, others, repair_rate, repair_seconds};
+use crate::repair::{LOST_AFTER_SECONDS, repair, repair_seconds};
 use crate::write_path::{QUEUE_SEGMENT_BYTES, QUEUE_SEGMENT_SECONDS};
 
 /// The interval in which a node sends news of members, in seconds, and to how many others.
@@ -16,15 +16,31 @@ const GOSSIP_FANOUT: u32 = 3;
 
 /// All figures of a node.
 pub(crate) fn figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
-    [ingest_figures(node), store_figures(node), search_figures(node), network_figures(node), failure_figures(node)]
-        .concat()
+    let mut figures = Vec::new();
+    if node.tier.has_ingest() {
+        figures.extend(ingest_figures(node));
+    }
+    if node.tier.has_store() {
+        figures.extend(store_figures(node));
+        figures.extend(search_figures(node));
+    }
+    figures.push(scaling_figure(node));
+    figures.push(cpu_figure(node));
+    figures.extend(network_figures(node));
+    if node.tier.has_ingest() {
+        figures.push(disk_full_figure(node));
+    }
+    if node.tier.has_store() {
+        figures.extend(failure_figures(node));
+    }
+    figures.into_iter().map(|figure| PlanFigure { tier: node.tier, ..figure }).collect()
 }
 
 fn ingest_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
     use Section::Ingest;
     let (input, cost) = (node.input, &node.calibration.accept);
     let accepted = node.accepted();
-    let nodes = node.ingest_nodes.unwrap_or(1.0);
+    let nodes = node.ingest_nodes;
     let ack = node.ack();
     let of = |value: &dyn Fn(&Distribution) -> f64| ack.as_ref().map_or(f64::INFINITY, value);
     let idle_ack = node.at(0.0).ack_mean();
@@ -44,7 +60,7 @@ fn ingest_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
         ("data of a request", data, FigureUnit::Seconds),
         ("requests", node.requests(), FigureUnit::PerSecond),
         ("m", input.request_bytes, FigureUnit::Bytes),
-        ("S", node.calibration.store.seconds_per_byte, FigureUnit::SecondsPerByte),
+        ("S", node.store_cost(), FigureUnit::SecondsPerByte),
     ];
     let used = match input.ack_point {
         AckPoint::Written => 1,
@@ -72,7 +88,7 @@ fn ingest_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
             "CPU of accepting",
             node.accept_cores(),
             FigureUnit::Cores,
-            "p·(a + b/l + q/m)",
+            "p·(a + b/l + q/m)·k",
             &[
                 ("p", accepted, FigureUnit::BytesPerSecond),
                 ("a", cost.seconds_per_byte, FigureUnit::SecondsPerByte),
@@ -80,6 +96,7 @@ fn ingest_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
                 ("l", input.line_bytes, FigureUnit::Bytes),
                 ("q", cost.seconds_per_request, FigureUnit::Seconds),
                 ("m", input.request_bytes, FigureUnit::Bytes),
+                ("k", node.calibration.scaling.factor(nodes), FigureUnit::Number),
             ],
         ),
         PlanFigure::new(
@@ -142,12 +159,12 @@ fn store_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
     let (input, cost) = (node.input, &node.calibration.store);
     let copied = ("c", node.copied(), FigureUnit::BytesPerSecond);
     let cores = ("cores", input.node.cores, FigureUnit::Cores);
-    let per_byte = ("S", cost.seconds_per_byte, FigureUnit::SecondsPerByte);
-    let sustained = BACKGROUND_SHARE * input.node.cores / cost.seconds_per_byte / f64::from(input.copies)
-        * node.store_nodes.unwrap_or(1.0);
+    let per_byte = ("S", node.store_cost(), FigureUnit::SecondsPerByte);
+    let sustained =
+        BACKGROUND_SHARE * input.node.cores / node.store_cost() / f64::from(input.copies) * node.store_nodes;
     let gathers = node.gathers();
     let (_, segment) = node.queue_segments();
-    let age = (segment / node.accepted()).min(QUEUE_SEGMENT_SECONDS);
+    let age = (segment / node.accepted_by_one()).min(QUEUE_SEGMENT_SECONDS);
     let response = gathers.as_ref().and_then(SharedServers::response);
     let stored = response.map_or(f64::INFINITY, |response| age + response.quantile(0.99));
     // By Little's law, and the one that is fetched.
@@ -155,7 +172,7 @@ fn store_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
     let pending = waiting.map_or(f64::INFINITY, |waiting| waiting + 1.0);
     let per_second = gathers.as_ref().map_or(f64::INFINITY, |gathers| gathers.arrivals_per_second);
     let gather = gathers.as_ref().map_or(f64::INFINITY, |gathers| gathers.service.mean());
-    let stores = node.store_nodes.unwrap_or(1.0);
+    let stores = node.store_nodes;
     let collisions = Collision { stores: stores as u32, pending }.probability();
     vec![
         PlanFigure::new(
@@ -189,7 +206,7 @@ fn store_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
                 ("L", input.bytes_per_second * node.factor, FigureUnit::BytesPerSecond),
                 ("f", input.peak_factor, FigureUnit::Number),
                 ("r", f64::from(input.copies), FigureUnit::Number),
-                ("n", node.store_nodes.unwrap_or(1.0), FigureUnit::Number),
+                ("n", node.store_nodes, FigureUnit::Number),
             ],
         ),
         PlanFigure::new(
@@ -259,7 +276,7 @@ fn store_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
             &[
                 ("g", BACKGROUND_SHARE, FigureUnit::Share),
                 cores,
-                ("n", node.store_nodes.unwrap_or(1.0), FigureUnit::Number),
+                ("n", node.store_nodes, FigureUnit::Number),
                 per_byte,
                 ("r", f64::from(input.copies), FigureUnit::Number),
             ],
@@ -310,11 +327,13 @@ fn search_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
             format!("CPU of a question '{}' over {} s", question.kind, question.range_seconds),
             node.mean_cpu_seconds(question),
             FigureUnit::Seconds,
-            "F + B·(h·H + (1 - h)·C)",
+            "F + q·Q + (B - c)·H + c·C, with the text in the queue q, and in stored blocks B, of which c is not in the cache",
             &[
                 ("F", part(&|cost| cost.fixed_seconds), FigureUnit::Seconds),
-                ("B", node.range_bytes(question.range_seconds), FigureUnit::Bytes),
-                ("h", node.cached_share(question), FigureUnit::Share),
+                ("q", node.queued_range_bytes(question.range_seconds), FigureUnit::Bytes),
+                ("Q", part(&|cost| cost.queued_seconds_per_byte), FigureUnit::SecondsPerByte),
+                ("B", node.stored_range_bytes(question.range_seconds), FigureUnit::Bytes),
+                ("c", node.mean_cold_bytes(question), FigureUnit::Bytes),
                 ("H", part(&|cost| cost.cached_seconds_per_byte), FigureUnit::SecondsPerByte),
                 ("C", part(&|cost| cost.cold_seconds_per_byte), FigureUnit::SecondsPerByte),
             ],
@@ -323,11 +342,45 @@ fn search_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
     figures
 }
 
+fn scaling_figure(node: &PlannedNode<'_>) -> PlanFigure {
+    let scaling = &node.calibration.scaling;
+    let nodes = if node.tier.has_store() { node.store_nodes } else { node.ingest_nodes };
+    PlanFigure::new(
+        if node.tier.has_store() { Section::Store } else { Section::Ingest },
+        "CPU per byte, relative to that of a single node",
+        scaling.factor(nodes),
+        FigureUnit::Number,
+        "1 + σ·(n - 1) + κ·n·(n - 1), the scalability law; with the bounds of the fit at most M",
+        &[
+            ("σ", scaling.contention, FigureUnit::Number),
+            ("κ", scaling.coherence, FigureUnit::Number),
+            ("n", nodes, FigureUnit::Number),
+            ("M", scaling.factor_max(nodes), FigureUnit::Number),
+        ],
+    )
+}
+
+fn cpu_figure(node: &PlannedNode<'_>) -> PlanFigure {
+    PlanFigure::new(
+        if node.tier.has_store() { Section::Search } else { Section::Ingest },
+        "CPU of all work",
+        node.used_cores(),
+        FigureUnit::Cores,
+        "base + accepting + storing + questions",
+        &[
+            ("base", node.calibration.base_cores, FigureUnit::Cores),
+            ("accepting", node.accept_cores(), FigureUnit::Cores),
+            ("storing", node.store_cores(), FigureUnit::Cores),
+            ("questions", node.search_cores(), FigureUnit::Cores),
+        ],
+    )
+}
+
 fn network_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
     let accepted = ("p", node.accepted(), FigureUnit::BytesPerSecond);
     let gathered = ("g", node.copied() / f64::from(node.input.copies), FigureUnit::BytesPerSecond);
     let copies = ("r", f64::from(node.input.copies), FigureUnit::Number);
-    let nodes = ("n", node.store_nodes.unwrap_or(1.0), FigureUnit::Number);
+    let nodes = ("n", node.store_nodes, FigureUnit::Number);
     let file = ("u", BURST_STORED_SHARE, FigureUnit::Share);
     let formula = "p + g·(1 - 1/n) + g·(r - 1)·u";
     vec![
@@ -350,12 +403,11 @@ fn network_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
     ]
 }
 
-fn failure_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
-    use Section::Failure;
+fn disk_full_figure(node: &PlannedNode<'_>) -> PlanFigure {
     let free = (node.input.node.disk_bytes * (1.0 - DISK_FREE_SHARE) - node.stored_bytes()).max(0.0);
     let mean = node.accepted() / node.input.peak_factor;
-    let mut figures = vec![PlanFigure::new(
-        Failure,
+    PlanFigure::new(
+        Section::Failure,
         "until the disk is full if no store works, at the mean rate",
         free / mean,
         FigureUnit::Seconds,
@@ -367,8 +419,13 @@ fn failure_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
             ("p", node.accepted(), FigureUnit::BytesPerSecond),
             ("f", node.input.peak_factor, FigureUnit::Number),
         ],
-    )];
-    let nodes = node.store_nodes.unwrap_or(1.0) as u32;
+    )
+}
+
+fn failure_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
+    use Section::Failure;
+    let mut figures = Vec::new();
+    let nodes = node.store_nodes as u32;
     let copies = node.input.copies;
     let rumour = Rumour { nodes, fanout: GOSSIP_FANOUT, loss: 0.0, round_seconds: GOSSIP_SECONDS };
     let failures = NodeFailures { nodes, copies };
@@ -393,17 +450,19 @@ fn failure_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
         &[("n", f64::from(nodes), FigureUnit::Number), ("r", f64::from(copies), FigureUnit::Number)],
     ));
     if node.input.copies > 1 {
+        let repair = repair(node);
         figures.push(PlanFigure::new(
             Failure,
             "until the records of a lost node have all copies again",
             repair_seconds(node),
             FigureUnit::Seconds,
-            "d + stored / (o·R)",
+            "d + time of the busiest of o nodes, which copy segments of s to and from random nodes; at least b / (o·R)",
             &[
                 ("d", LOST_AFTER_SECONDS, FigureUnit::Seconds),
-                ("stored", node.stored_bytes(), FigureUnit::Bytes),
-                ("o", others(node), FigureUnit::Number),
-                ("R", repair_rate(node), FigureUnit::BytesPerSecond),
+                ("b", repair.bytes, FigureUnit::Bytes),
+                ("o", f64::from(repair.nodes) - 1.0, FigureUnit::Number),
+                ("R", repair.node_bytes_per_second, FigureUnit::BytesPerSecond),
+                ("s", repair.segment_bytes, FigureUnit::Bytes),
             ],
         ));
     }

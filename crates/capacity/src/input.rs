@@ -2,6 +2,7 @@
 
 use crate::calibration::Calibration;
 use crate::question_kind::QuestionKind;
+use crate::tier::NodeCount;
 
 /// When a request is acknowledged; each durability has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub struct NodeSize {
     pub disk_bytes: f64,
     /// Bytes per second that its disk writes.
     pub disk_bytes_per_second: f64,
+    /// Seconds of one read from its disk, of any size.
+    pub disk_read_seconds: f64,
     /// Bytes per second of its network, in each direction.
     pub network_bytes_per_second: f64,
 }
@@ -74,10 +77,10 @@ pub struct CapacityInput {
     pub targets: Targets,
     /// The size of each node.
     pub node: NodeSize,
-    /// How many nodes may be down while all targets hold.
+    /// How many nodes of each tier may be down while all targets hold.
     pub failed_nodes: u32,
-    /// The number of nodes; `None` for the least number that is enough.
-    pub nodes: Option<u32>,
+    /// The number of nodes.
+    pub nodes: NodeCount,
 }
 
 /// Input that makes no sense, or that the calibration does not cover.
@@ -103,6 +106,14 @@ pub enum InputError {
         /// The replication factor.
         copies: u32,
         /// The nodes that are down.
+        failed: u32,
+    },
+    /// All ingest nodes may be down.
+    #[error("no ingest node would be left: {nodes} planned, of which {failed} may be down")]
+    NoIngestNode {
+        /// The number of ingest nodes.
+        nodes: u32,
+        /// Those that are down.
         failed: u32,
     },
 }
@@ -139,6 +150,9 @@ impl CapacityInput {
                 return Err(InputError::Value { name, range: "above 0" });
             }
         }
+        if !(node.disk_read_seconds.is_finite() && node.disk_read_seconds >= 0.0) {
+            return Err(InputError::Value { name: "the time of a read from the disk", range: "at least 0" });
+        }
         if !(self.peak_factor.is_finite() && self.peak_factor >= 1.0) {
             return Err(InputError::Value { name: "the peak factor", range: "at least 1" });
         }
@@ -150,10 +164,16 @@ impl CapacityInput {
                 return Err(InputError::NotMeasured(question.kind));
             }
         }
-        if let Some(nodes) = self.nodes.filter(|nodes| *nodes < self.nodes_min()) {
-            return Err(InputError::TooFewNodes { nodes, copies: self.copies, failed: self.failed_nodes });
+        let too_few = |nodes| InputError::TooFewNodes { nodes, copies: self.copies, failed: self.failed_nodes };
+        match self.nodes {
+            NodeCount::Both(nodes) | NodeCount::Separate { store: nodes, .. } if nodes < self.nodes_min() => {
+                Err(too_few(nodes))
+            }
+            NodeCount::Separate { ingest, .. } if ingest <= self.failed_nodes => {
+                Err(InputError::NoIngestNode { nodes: ingest, failed: self.failed_nodes })
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// The nodes without which there are not enough stores: copies and failed nodes.

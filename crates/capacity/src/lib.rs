@@ -17,20 +17,23 @@ mod limits;
 mod planned_node;
 mod question_kind;
 mod questions;
+mod range_text;
 mod repair;
 mod resource;
+mod tier;
 mod write_path;
 
 pub use calibration::{
-    AcceptCost, Calibration, CalibrationError, MachineDescription, QuestionCost, StoreCost, SyncTime,
+    AcceptCost, Calibration, CalibrationError, MachineDescription, QuestionCost, ScalingCost, StoreCost, SyncTime,
 };
-pub use capacity::Capacity;
+pub use capacity::{Capacity, TierSize};
 pub use figure::{FigureUnit, PlanFigure, Section, Symbol};
 pub use input::{AckPoint, CapacityInput, InputError, NodeSize, PlannedQuestion, Targets};
 pub use limits::ResourceLimit;
 pub use question_kind::QuestionKind;
 pub use questions::QuestionFigures;
 pub use resource::Resource;
+pub use tier::{NodeCount, Tier};
 
 #[cfg(test)]
 mod tests;

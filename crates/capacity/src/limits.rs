@@ -2,10 +2,13 @@
 
 use crate::planned_node::PlannedNode;
 use crate::resource::Resource;
+use crate::tier::Tier;
 
 /// A resource, how much of it the planned load uses, and the load that uses all of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ResourceLimit {
+    /// The nodes that have the resource.
+    pub tier: Tier,
     /// The resource.
     pub resource: Resource,
     /// The share in use at the planned peak; above 1 it is not enough.
@@ -17,17 +20,20 @@ pub struct ResourceLimit {
 /// The largest load relative to the planned one for which limits are searched.
 const FACTOR_MAX: f64 = 1e9;
 
-/// All resources of a node, the one that limits first in front.
+/// All resources of a node.
 pub(crate) fn limits(node: &PlannedNode<'_>) -> Vec<ResourceLimit> {
-    let mut limits: Vec<ResourceLimit> = Resource::ALL
+    Resource::ALL
         .into_iter()
         .map(|resource| {
             let exceeds = |factor| node.at(factor).utilisation(resource) >= 1.0;
-            ResourceLimit { resource, utilisation: node.utilisation(resource), load_factor: least_factor(exceeds) }
+            ResourceLimit {
+                tier: node.tier,
+                resource,
+                utilisation: node.utilisation(resource),
+                load_factor: least_factor(exceeds),
+            }
         })
-        .collect();
-    limits.sort_by(|left, right| left.load_factor.total_cmp(&right.load_factor));
-    limits
+        .collect()
 }
 
 /// The least load factor for which `exceeds` holds, to a relative error of a millionth; infinite if there is none.

@@ -3,13 +3,14 @@
 use crate::calibration::Calibration;
 use crate::input::CapacityInput;
 use crate::resource::Resource;
+use crate::tier::Tier;
 
 /// The share of the time that gathers and merges keep while questions are answered without a pause.
 pub(crate) const BACKGROUND_SHARE: f64 = 0.2;
 
-/// Bytes of a stored segment of full size, and of one of its blocks, both of text.
-const SEGMENT_TEXT_BYTES: f64 = 128e6;
-const BLOCK_TEXT_BYTES: f64 = 16e6;
+/// Bytes of text of a stored segment of full size, and of one of its blocks.
+pub(crate) const SEGMENT_TEXT_BYTES: f64 = 128e6;
+pub(crate) const BLOCK_TEXT_BYTES: f64 = 16e6;
 
 /// Memory of the index per stored segment, per block of it, and per stream of it, in bytes.
 const INDEX_SEGMENT_BYTES: f64 = 2_000.0;
@@ -32,10 +33,12 @@ pub(crate) const DISK_FREE_SHARE: f64 = 0.1;
 pub(crate) struct PlannedNode<'a> {
     pub(crate) input: &'a CapacityInput,
     pub(crate) calibration: &'a Calibration,
-    /// The number of live nodes that accept records, if this node is one of them.
-    pub(crate) ingest_nodes: Option<f64>,
-    /// The number of live nodes that store and search them, if this node is one of them.
-    pub(crate) store_nodes: Option<f64>,
+    /// What this node does.
+    pub(crate) tier: Tier,
+    /// The number of live nodes that accept records.
+    pub(crate) ingest_nodes: f64,
+    /// The number of live nodes that store and search them.
+    pub(crate) store_nodes: f64,
     /// The rate of bytes relative to that of the input; what is stored and searched grows with it.
     pub(crate) factor: f64,
     /// The rate of questions relative to that of the input.
@@ -49,10 +52,27 @@ impl<'a> PlannedNode<'a> {
         Self {
             input,
             calibration,
-            ingest_nodes: Some(alive),
-            store_nodes: Some(alive),
+            tier: Tier::Both,
+            ingest_nodes: alive,
+            store_nodes: alive,
             factor: 1.0,
             question_factor: 1.0,
+        }
+    }
+
+    /// A node of one tier of a cluster whose nodes have one role each.
+    pub(crate) fn of_one_role(
+        input: &'a CapacityInput,
+        calibration: &'a Calibration,
+        tier: Tier,
+        (ingest, store): (u32, u32),
+    ) -> Self {
+        let alive = |nodes: u32| f64::from(nodes.saturating_sub(input.failed_nodes).max(1));
+        Self {
+            tier,
+            ingest_nodes: alive(ingest),
+            store_nodes: alive(store),
+            ..Self::of_both_roles(input, calibration, store)
         }
     }
 
@@ -68,7 +88,12 @@ impl<'a> PlannedNode<'a> {
 
     /// Bytes of text per second at the peak that this node accepts.
     pub(crate) fn accepted(&self) -> f64 {
-        self.ingest_nodes.map_or(0.0, |nodes| self.input.peak_bytes_per_second() * self.factor / nodes)
+        if self.tier.has_ingest() { self.accepted_by_one() } else { 0.0 }
+    }
+
+    /// Bytes of text per second at the peak that each node with this role accepts.
+    pub(crate) fn accepted_by_one(&self) -> f64 {
+        self.input.peak_bytes_per_second() * self.factor / self.ingest_nodes
     }
 
     /// Requests per second at the peak.
@@ -79,15 +104,23 @@ impl<'a> PlannedNode<'a> {
     /// CPU seconds to accept one byte of text.
     pub(crate) fn accept_cost(&self) -> f64 {
         let cost = &self.calibration.accept;
-        cost.seconds_per_byte
+        let single = cost.seconds_per_byte
             + cost.seconds_per_record / self.input.line_bytes
-            + cost.seconds_per_request / self.input.request_bytes
+            + cost.seconds_per_request / self.input.request_bytes;
+        single * self.calibration.scaling.factor(self.ingest_nodes)
+    }
+
+    /// CPU seconds to gather, encode and merge one byte of text.
+    pub(crate) fn store_cost(&self) -> f64 {
+        self.calibration.store.seconds_per_byte * self.calibration.scaling.factor(self.store_nodes)
     }
 
     /// Bytes of text per second at the peak of which this node stores a copy.
     pub(crate) fn copied(&self) -> f64 {
-        let copies = f64::from(self.input.copies);
-        self.store_nodes.map_or(0.0, |nodes| self.input.peak_bytes_per_second() * self.factor * copies / nodes)
+        if !self.tier.has_store() {
+            return 0.0;
+        }
+        self.input.peak_bytes_per_second() * self.factor * f64::from(self.input.copies) / self.store_nodes
     }
 
     /// Bytes of text of all copies per second at the mean rate.
@@ -102,7 +135,7 @@ impl<'a> PlannedNode<'a> {
 
     /// Cores that gather, encode and merge.
     pub(crate) fn store_cores(&self) -> f64 {
-        self.copied() * self.calibration.store.seconds_per_byte
+        self.copied() * self.store_cost()
     }
 
     /// Bytes of text in a range on this node, all copies counted: each is searched.
@@ -110,14 +143,14 @@ impl<'a> PlannedNode<'a> {
         self.copied_mean() * range_seconds.min(self.input.retention_seconds)
     }
 
-    /// The budget of the block cache: an eighth of a memory limit of 8 GB and more, a twelfth from 1 GB, a 64th below.
+    /// The budget of the block cache by default: 1 GB with a memory limit of 8 GB and more, a twelfth of it from 1 GB, a 64th below.
     pub(crate) fn cache_bytes(&self) -> f64 {
         let memory = self.input.node.memory_bytes;
         let gigabyte = f64::from(1_u32 << 30);
         match memory / gigabyte {
             gigabytes if gigabytes < 1.0 => memory / 64.0,
             gigabytes if gigabytes < 8.0 => memory / 12.0,
-            _ => memory / 8.0,
+            _ => gigabyte,
         }
     }
 
@@ -138,10 +171,7 @@ impl<'a> PlannedNode<'a> {
 
     /// The share of the queue's text that a store takes from another node.
     fn pulled_share(&self) -> f64 {
-        match (self.ingest_nodes, self.store_nodes) {
-            (Some(_), Some(nodes)) => 1.0 - 1.0 / nodes,
-            _ => 1.0,
-        }
+        if self.tier == Tier::Both { 1.0 - 1.0 / self.store_nodes } else { 1.0 }
     }
 
     /// Bytes per second that it receives at the peak: from senders, from queues of other nodes, and copies.
@@ -164,11 +194,16 @@ impl<'a> PlannedNode<'a> {
         segments * (INDEX_SEGMENT_BYTES + blocks * (INDEX_BLOCK_BYTES + INDEX_STREAM_BYTES))
     }
 
+    /// Cores for all work of this node, and for that without load.
+    pub(crate) fn used_cores(&self) -> f64 {
+        self.calibration.base_cores + self.accept_cores() + self.store_cores() + self.search_cores()
+    }
+
     /// The share of each resource that is in use at the peak; above 1 it is not enough.
     pub(crate) fn utilisation(&self, resource: Resource) -> f64 {
         let node = &self.input.node;
         match resource {
-            Resource::Cpu => (self.accept_cores() + self.store_cores() + self.search_cores()) / node.cores,
+            Resource::Cpu => self.used_cores() / node.cores,
             Resource::DiskSpace => {
                 (self.stored_bytes() + self.burst_bytes()) / (node.disk_bytes * (1.0 - DISK_FREE_SHARE))
             }

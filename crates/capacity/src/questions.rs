@@ -2,15 +2,18 @@
 //!
 //! A question runs on all cores of all store nodes, and its answer is complete when the slowest node has answered
 //! (fork-join). On a node, concurrent questions and the acceptance of records share the cores (processor sharing), and
-//! gathers and merges keep their guaranteed share. A question finds its blocks in the block cache or not, so its time is
-//! a mixture of two distributions; percentiles of the two are never averaged.
+//! gathers and merges keep their guaranteed share. The blocks of a question are all in the block cache, or all but those that are
+//! new, or the cache has no room for them; so its time is a mixture of three distributions, whose percentiles are never averaged.
 
 use bucksaw_model::Distribution;
 
 use crate::calibration::QuestionCost;
 use crate::input::PlannedQuestion;
-use crate::planned_node::{BACKGROUND_SHARE, PlannedNode};
+use crate::planned_node::{BACKGROUND_SHARE, BLOCK_TEXT_BYTES, PlannedNode};
 use crate::question_kind::QuestionKind;
+
+/// Reads from the disk per block: the length of its record, and the record.
+const READS_PER_BLOCK: f64 = 2.0;
 
 /// What a plan says about one question.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +40,7 @@ impl PlannedNode<'_> {
         self.calibration.question(kind).copied().unwrap_or(QuestionCost {
             kind,
             fixed_seconds: f64::INFINITY,
+            queued_seconds_per_byte: 0.0,
             cold_seconds_per_byte: 0.0,
             cached_seconds_per_byte: 0.0,
             cache_per_byte: 0.0,
@@ -46,26 +50,48 @@ impl PlannedNode<'_> {
 
     /// The share of a question's blocks that the block cache holds, when it is asked again and again.
     pub(crate) fn cached_share(&self, question: &PlannedQuestion) -> f64 {
-        let needed = self.range_bytes(question.range_seconds) * self.cost(question.kind).cache_per_byte;
+        let needed = self.stored_range_bytes(question.range_seconds) * self.cost(question.kind).cache_per_byte;
         if needed <= self.cache_bytes() { 1.0 } else { self.cache_bytes() / needed }
     }
 
-    /// CPU seconds of a question on this node, if its blocks are in the block cache or not.
-    fn cpu_seconds(&self, question: &PlannedQuestion, is_cached: bool) -> f64 {
+    /// The share of questions that are the first ones after new blocks came, and the bytes of text of these blocks.
+    pub(crate) fn first_questions(&self, question: &PlannedQuestion) -> (f64, f64) {
+        let (per_second, bytes) = self.new_blocks(question.range_seconds);
+        let asked = question.per_second * self.question_factor;
+        let stored = self.stored_range_bytes(question.range_seconds);
+        if asked > per_second {
+            (per_second / asked, bytes.min(stored))
+        } else {
+            let arrived = if asked > 0.0 { per_second / asked * bytes } else { stored };
+            (1.0, arrived.min(stored))
+        }
+    }
+
+    /// CPU seconds of a question on this node of whose stored text this many bytes are not in the block cache.
+    fn cpu_seconds(&self, question: &PlannedQuestion, cold_bytes: f64) -> f64 {
         let cost = self.cost(question.kind);
-        let per_byte = if is_cached { cost.cached_seconds_per_byte } else { cost.cold_seconds_per_byte };
-        cost.fixed_seconds + self.range_bytes(question.range_seconds) * per_byte
+        let stored = self.stored_range_bytes(question.range_seconds);
+        cost.fixed_seconds
+            + self.queued_range_bytes(question.range_seconds) * cost.queued_seconds_per_byte
+            + (stored - cold_bytes) * cost.cached_seconds_per_byte
+            + cold_bytes * cost.cold_seconds_per_byte
     }
 
     /// Mean CPU seconds of a question on this node.
     pub(crate) fn mean_cpu_seconds(&self, question: &PlannedQuestion) -> f64 {
+        self.cpu_seconds(question, self.mean_cold_bytes(question))
+    }
+
+    /// Mean bytes of the stored text of a question that are not in the block cache.
+    pub(crate) fn mean_cold_bytes(&self, question: &PlannedQuestion) -> f64 {
+        let (share, bytes) = self.first_questions(question);
         let cached = self.cached_share(question);
-        cached * self.cpu_seconds(question, true) + (1.0 - cached) * self.cpu_seconds(question, false)
+        (1.0 - cached) * self.stored_range_bytes(question.range_seconds) + cached * share * bytes
     }
 
     /// Cores that answer questions.
     pub(crate) fn search_cores(&self) -> f64 {
-        if self.store_nodes.is_none() {
+        if !self.tier.has_store() {
             return 0.0;
         }
         let cores = |question: &PlannedQuestion| question.per_second * self.mean_cpu_seconds(question);
@@ -81,12 +107,17 @@ impl PlannedNode<'_> {
     }
 
     /// Seconds in which the disk reads the blocks of a question that are not in the block cache. The page cache of the system may
-    /// have them; then a question is faster by this.
+    /// have them; then a question is faster by this. Each core reads one block at a time.
     fn read_seconds(&self, question: &PlannedQuestion) -> f64 {
         let cost = self.cost(question.kind);
         // Questions whose blocks are excluded by their skip filters read in proportion to what they decode.
         let decoded = cost.cache_per_byte.min(self.calibration.store.stored_per_byte);
-        self.range_bytes(question.range_seconds) * decoded / self.input.node.disk_bytes_per_second
+        let stored = self.stored_range_bytes(question.range_seconds);
+        let bytes = stored * decoded;
+        let share = if cost.cache_per_byte > 0.0 { 1.0 } else { 0.0 };
+        let blocks = (stored / BLOCK_TEXT_BYTES).ceil() * share;
+        let rounds = (blocks / self.input.node.cores.max(1.0)).ceil();
+        bytes / self.input.node.disk_bytes_per_second + rounds * READS_PER_BLOCK * self.input.node.disk_read_seconds
     }
 
     /// The response time of a question on this node alone; `None` if the node is overloaded.
@@ -96,22 +127,25 @@ impl PlannedNode<'_> {
             return None;
         }
         let cost = self.cost(question.kind);
-        let time = |is_cached| {
-            let cpu = self.cpu_seconds(question, is_cached);
+        let time = |cold_bytes: f64, read_seconds: f64| {
+            let cpu = self.cpu_seconds(question, cold_bytes);
             // The fixed part runs on one core; a node of less than one core is slower also there.
             let cores = self.input.node.cores;
             let seconds = cost.fixed_seconds / cores.min(1.0) + (cpu - cost.fixed_seconds) / cores;
-            let read = if is_cached { 0.0 } else { self.read_seconds(question) };
-            Distribution::lognormal(seconds + read, cost.variation).ok()
+            Distribution::lognormal(seconds + read_seconds, cost.variation).ok()
         };
         let cached = self.cached_share(question);
-        let mixture = Distribution::mixture(&[(cached, &time(true)?), (1.0 - cached, &time(false)?)]);
-        mixture.and_then(|mixture| mixture.scaled(stretch)).ok()
+        // New blocks were written just now, so the system has them in memory.
+        let (first, new_bytes) = self.first_questions(question);
+        let all = time(self.stored_range_bytes(question.range_seconds), self.read_seconds(question))?;
+        let (later, first_of_blocks) = (time(0.0, 0.0)?, time(new_bytes, 0.0)?);
+        let parts = [(cached * (1.0 - first), &later), (cached * first, &first_of_blocks), (1.0 - cached, &all)];
+        Distribution::mixture(&parts).and_then(|mixture| mixture.scaled(stretch)).ok()
     }
 
     /// The figures of a question over all store nodes.
     pub(crate) fn question(&self, question: &PlannedQuestion) -> QuestionFigures {
-        let nodes = self.store_nodes.unwrap_or(1.0);
+        let nodes = self.store_nodes;
         let response = self.node_response(question).map(|response| response.slowest_of(nodes as u32));
         let of = |value: &dyn Fn(&Distribution) -> f64| response.as_ref().map_or(f64::INFINITY, value);
         QuestionFigures {

@@ -41,7 +41,7 @@ impl PlannedNode<'_> {
             AckPoint::Synced => Some(write.plus(&commit()?)),
             AckPoint::Stored => {
                 // The request is one queue segment, which is gathered at once, and whose copies are made one after the other.
-                let store = self.calibration.store.seconds_per_byte / self.input.node.cores.min(1.0);
+                let store = self.store_cost() / self.input.node.cores.min(1.0);
                 let gather = self.input.request_bytes * store * self.accept_stretch();
                 Some(write.plus(&commit()?).plus(&Distribution::constant(gather).ok()?))
             }
@@ -51,8 +51,9 @@ impl PlannedNode<'_> {
     /// Queue segments that one ingest node closes per second at the peak, and the bytes of each: by size, or by age if the load
     /// is low.
     pub(crate) fn queue_segments(&self) -> (f64, f64) {
-        let per_second = (self.accepted() / QUEUE_SEGMENT_BYTES).max(1.0 / QUEUE_SEGMENT_SECONDS);
-        (per_second, self.accepted() / per_second)
+        let accepted = self.accepted_by_one();
+        let per_second = (accepted / QUEUE_SEGMENT_BYTES).max(1.0 / QUEUE_SEGMENT_SECONDS);
+        (per_second, accepted / per_second)
     }
 
     /// All closed queue segments of the cluster and the stores that gather them, one batch each at a time. The cost of later merges
@@ -60,10 +61,10 @@ impl PlannedNode<'_> {
     /// `None` if a gather never ends.
     pub(crate) fn gathers(&self) -> Option<SharedServers> {
         let (per_second, bytes) = self.queue_segments();
-        let seconds = bytes * self.calibration.store.seconds_per_byte / self.input.node.cores.min(1.0);
+        let seconds = bytes * self.store_cost() / self.input.node.cores.min(1.0);
         Some(SharedServers {
-            arrivals_per_second: per_second * self.ingest_nodes.unwrap_or(1.0),
-            servers: self.store_nodes.unwrap_or(1.0) as u32,
+            arrivals_per_second: per_second * self.ingest_nodes,
+            servers: self.store_nodes as u32,
             service: Distribution::constant(seconds * self.accept_stretch().min(1.0 / BACKGROUND_SHARE)).ok()?,
         })
     }

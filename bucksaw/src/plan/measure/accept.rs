@@ -13,14 +13,18 @@ use crate::plan::least_squares::{Observation, fit};
 const LARGE_BYTES: usize = 1 << 20;
 const SMALL_BYTES: usize = 32 << 10;
 
+/// How many lines are one in the runs with long lines.
+const JOINED_LINES: usize = 8;
+
 /// How often each run is repeated.
 const ROUNDS: usize = 3;
 
-/// Measures a node that accepts records and has no store, so that nothing else uses its CPU.
-pub(super) async fn measure(sample: &Sample, directory: &Path) -> anyhow::Result<AcceptCost> {
+/// Measures a node that accepts records and has no store, so that nothing else uses its CPU. The node is left with this many bytes
+/// of text in its queue.
+pub(super) async fn measure(sample: &Sample, directory: &Path) -> anyhow::Result<(AcceptCost, MeasuredNode, f64)> {
     let node = MeasuredNode::start(directory, MeasuredRoles::Ingest).await?;
-    let joined = sample.with_joined_lines();
-    let mut observations = Vec::new();
+    let joined = sample.with_joined_lines(JOINED_LINES);
+    let (mut observations, mut queued) = (Vec::new(), 0.0);
     for _ in 0..ROUNDS {
         for (sample, request_bytes) in [(sample, LARGE_BYTES), (sample, SMALL_BYTES), (&joined, LARGE_BYTES)] {
             let bodies = sample.bodies(request_bytes);
@@ -32,10 +36,11 @@ pub(super) async fn measure(sample: &Sample, directory: &Path) -> anyhow::Result
                 node.ingest(body, "fast").await?;
             }
             let seconds = node.cpu_seconds().await? - before;
+            queued += bytes as f64;
             observations.push(Observation { work: [bytes as f64, records, requests], seconds });
         }
     }
     let [seconds_per_byte, seconds_per_record, seconds_per_request] =
         fit(&observations).context("the costs per byte, record and request cannot be separated")?;
-    Ok(AcceptCost { seconds_per_byte, seconds_per_record, seconds_per_request })
+    Ok((AcceptCost { seconds_per_byte, seconds_per_record, seconds_per_request }, node, queued))
 }

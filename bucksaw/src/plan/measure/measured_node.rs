@@ -20,6 +20,9 @@ const SETTLED_MAX: Duration = Duration::from_secs(600);
 /// The time without merges after which a store counts as settled: it looks for merges every second.
 const SETTLED_TIME: Duration = Duration::from_secs(2);
 
+/// The time in which the CPU of a node without work is measured.
+const BASE_TIME: Duration = Duration::from_secs(5);
+
 /// The time without work after which a restarted node counts as idle.
 const STARTED_TIME: Duration = Duration::from_millis(200);
 
@@ -96,6 +99,14 @@ impl MeasuredNode {
     async fn metrics(&self) -> anyhow::Result<String> {
         let body = self.client.renewed().get("/metrics").await?;
         String::from_utf8(body.into()).context("the metrics of the node are no text")
+    }
+
+    /// Cores that the node uses without work.
+    pub(super) async fn base_cores(&self) -> anyhow::Result<f64> {
+        self.wait_idle(SETTLED_TIME).await?;
+        let (before, started) = (self.cpu_seconds().await?, Instant::now());
+        sleep(BASE_TIME).await;
+        Ok((self.cpu_seconds().await? - before) / started.elapsed().as_secs_f64())
     }
 
     /// Waits until the queue is empty, the store has `bytes` bytes of text, and nothing was merged for two seconds.

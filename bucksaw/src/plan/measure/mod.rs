@@ -5,6 +5,7 @@
 //!   each run is a linear equation in bytes, records and requests ([`accept`]).
 //! - Storing: a node with both roles takes the same text; what it uses until all is merged, minus the cost of accepting, is that of storing.
 //! - Commits: the node's histogram of group commits, over small requests one after the other.
+//! - Without load: CPU of a node that waits, after all of the above.
 //! - Questions: see [`questions`].
 //!
 //! CPU is that of the node's process, by its own metric. Other load on the machine does not count as CPU, but slows commits.
@@ -23,6 +24,7 @@ use bytes::Bytes;
 use sysinfo::System;
 
 use crate::node_client;
+use crate::plan::calibration_file;
 use crate::progress::Progress;
 use measured_node::{MeasuredNode, MeasuredRoles};
 use sample::Sample;
@@ -66,7 +68,9 @@ pub(super) fn calibrate(path: &Path, scratch: &Path) -> anyhow::Result<Measured>
 }
 
 async fn measure(sample: &Sample, directory: &Path, path: &Path) -> anyhow::Result<Measured> {
-    let accept = accept::measure(sample, &directory.join("accept")).await?;
+    let (accept, ingest_node, queued) = accept::measure(sample, &directory.join("accept")).await?;
+    let queued_costs = questions::measure_queued(&ingest_node, sample, queued).await?;
+    drop(ingest_node);
     let mut node = MeasuredNode::start(&directory.join("store"), MeasuredRoles::Both).await?;
     let base_memory_bytes = node.metric("process_resident_memory_bytes").await?;
 
@@ -97,15 +101,18 @@ async fn measure(sample: &Sample, directory: &Path, path: &Path) -> anyhow::Resu
         written_per_byte: written / bytes,
     };
 
-    let questions = questions::measure(&mut node, sample, &needles, bytes).await?;
+    let questions = questions::measure(&mut node, sample, &needles, (bytes, &queued_costs)).await?;
     let sync = commits(&node, sample).await?;
+    let base_cores = node.base_cores().await?;
     let line_bytes = sample.line_bytes();
     let calibration = Calibration {
         version: Calibration::VERSION,
         machine: machine(path),
+        base_cores,
         accept,
         sync,
         store,
+        scaling: calibration_file::built_in()?.scaling,
         questions,
         base_memory_bytes,
     };

@@ -1,4 +1,4 @@
-//! What questions cost: without text in their range, with an empty block cache, and with a full one.
+//! What questions cost: without text in their range, over the queue, with an empty block cache, and with a full one.
 //!
 //! A needle is in one block, whatever the range. So the block is a part of the fixed cost, and the cost per byte is that of a word
 //! that no block has.
@@ -48,22 +48,47 @@ impl Needles {
     }
 }
 
-/// The costs of all kinds on a node that holds `bytes` bytes of text, with hardly anything left to do.
+/// CPU seconds per byte of questions of each kind over text in a queue, in the order of [`QuestionKind::ALL`], on a node that
+/// has `bytes` bytes of it and no store.
+pub(super) async fn measure_queued(node: &MeasuredNode, sample: &Sample, bytes: f64) -> anyhow::Result<Vec<f64>> {
+    let absent = Needles::new()?.absent;
+    let mut costs = Vec::new();
+    for kind in QuestionKind::ALL {
+        let (mut fixed, mut queued) = (Vec::new(), Vec::new());
+        for expression in expressions(kind, sample, &absent) {
+            for _ in 0..CACHED_ROUNDS {
+                fixed.push(ask(node, kind, &expression, false).await?);
+                queued.push(ask(node, kind, &expression, true).await?);
+            }
+        }
+        let fixed = median(&mut fixed).context("no question was asked")?;
+        costs.push((mean(&queued) - fixed).max(0.0) / bytes);
+    }
+    Ok(costs)
+}
+
+/// The expressions of a kind.
+fn expressions(kind: QuestionKind, sample: &Sample, absent: &[String]) -> Vec<String> {
+    match kind {
+        QuestionKind::Needle => absent.to_vec(),
+        QuestionKind::Regex => REGEXES.map(str::to_owned).to_vec(),
+        QuestionKind::Word | QuestionKind::Histogram => sample.words(FREQUENT_SHARE, WORDS),
+    }
+}
+
+/// The costs of all kinds on a node that holds `bytes` bytes of text, with hardly anything left to do. Those of the queue were
+/// measured before.
 pub(super) async fn measure(
     node: &mut MeasuredNode,
     sample: &Sample,
     needles: &Needles,
-    bytes: f64,
+    (bytes, queued_costs): (f64, &[f64]),
 ) -> anyhow::Result<Vec<QuestionCost>> {
-    let frequent = sample.words(FREQUENT_SHARE, WORDS);
     let mut costs = Vec::new();
-    for kind in QuestionKind::ALL {
-        let expressions = match kind {
-            QuestionKind::Needle => needles.absent.clone(),
-            QuestionKind::Regex => REGEXES.map(str::to_owned).to_vec(),
-            QuestionKind::Word | QuestionKind::Histogram => frequent.clone(),
-        };
+    for (kind, queued_seconds_per_byte) in QuestionKind::ALL.into_iter().zip(queued_costs) {
+        let expressions = expressions(kind, sample, &needles.absent);
         let mut cost = measure_kind(node, kind, &expressions, bytes).await?;
+        cost.queued_seconds_per_byte = *queued_seconds_per_byte;
         if kind == QuestionKind::Needle {
             let present = measure_kind(node, kind, &needles.present, bytes).await?;
             cost.fixed_seconds += (present.cold_seconds_per_byte - cost.cold_seconds_per_byte).max(0.0) * bytes;
@@ -102,6 +127,7 @@ async fn measure_kind(
     Ok(QuestionCost {
         kind,
         fixed_seconds: fixed,
+        queued_seconds_per_byte: 0.0,
         cold_seconds_per_byte: per_byte(mean(&cold)),
         cached_seconds_per_byte: per_byte(mean(&cached)),
         cache_per_byte: mean(&cache).max(0.0) / bytes,

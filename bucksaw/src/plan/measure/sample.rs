@@ -52,12 +52,11 @@ impl Sample {
         self.text.len() as f64 / self.lines as f64
     }
 
-    /// The text with half as many lines, each twice as long.
-    pub(super) fn with_joined_lines(&self) -> Self {
+    /// The text with each `count` lines joined to one.
+    pub(super) fn with_joined_lines(&self, count: usize) -> Self {
         let mut text = self.text.to_vec();
         let ends: Vec<usize> = memchr::memchr_iter(b'\n', &self.text).collect();
-        let last = self.text.len() - 1;
-        for end in ends.iter().step_by(2).filter(|end| **end != last) {
+        for end in ends.chunks(count).flat_map(|joined| joined.split_last().map_or(&[][..], |(_, ends)| ends)) {
             if let Some(byte) = text.get_mut(*end) {
                 *byte = b' ';
             }
@@ -135,10 +134,10 @@ mod tests {
     }
 
     #[test]
-    fn joined_lines_are_half_as_many() {
+    fn joined_lines_are_fewer() {
         let sample = sample(1_001);
-        let joined = sample.with_joined_lines();
-        assert_eq!((joined.lines, joined.text.len()), (501, sample.text.len()));
+        let joined = sample.with_joined_lines(8);
+        assert_eq!((joined.lines, joined.text.len()), (126, sample.text.len()));
         assert!(joined.text.ends_with(b"\n"));
     }
 
