@@ -62,6 +62,9 @@ fn describe(recent: &RecentHeadRoom) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use bucksaw_env::Env;
+
+    use super::super::metrics::Metrics;
     use super::*;
 
     /// The metrics of a node at an uptime: it uses 1.8 of 2 cores and fills a disk of 1 MB by 100 bytes per second.
@@ -99,6 +102,17 @@ mod tests {
         for (name, value) in rest.as_object().unwrap() {
             assert_eq!(&found[name], value, "{name}");
         }
+    }
+
+    #[test]
+    fn the_metrics_of_a_node_without_load_have_all_counters() {
+        let (metrics, registry) = Metrics::new(&Env::real());
+        metrics.disk_reserve_bytes.set(7);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let counters = parse_counters(&text).unwrap();
+        assert!(counters.cores >= 1.0 && counters.cpu_seconds > 0.0, "{counters:?}");
+        assert_eq!((counters.disk_reserve_bytes, counters.accepted_bytes), (7.0, 0.0));
     }
 
     #[test]

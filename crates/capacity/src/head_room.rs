@@ -31,7 +31,7 @@ impl HeadRoom {
     /// Below this load factor the CPU has little head-room: a plan uses at most 80 % of it.
     pub const CPU_FACTOR_SMALL: f64 = 1.25;
 
-    /// A disk that is full within this time has little head-room: a day, so that somebody sees it at work.
+    /// A disk that is full within this time has little head-room: a day leaves time to act.
     pub const DISK_SECONDS_SMALL: f64 = 86_400.0;
 
     /// The head-room of a node whose senders put about `request_bytes` into a request.

@@ -181,6 +181,6 @@ mod tests {
         for at in 0..100_000 {
             window.add(Duration::from_millis(at * 100), counters(at as f64));
         }
-        assert_eq!((window.recent.len(), window.disk.len()), (RECENT_MAX, 61));
+        assert_eq!((window.recent.len(), window.disk.len()), (RECENT_MAX, 60));
     }
 }
