@@ -133,6 +133,64 @@ test("a cluster that lost a node looks right in both themes and widths", async (
   await page.unrouteAll({ behavior: "ignoreErrors" });
 });
 
+/** The report of a node that uses half of its cores, changed. */
+const headRoom = (more: object = {}) => ({
+  seconds: 60,
+  cores: 4,
+  cpu_cores: 1.29,
+  cpu_cores_predicted: 1.1,
+  cpu_full_at_load_factor: 3.1,
+  disk_seconds: 3_600,
+  disk_growth_bytes_per_second: 24_000,
+  disk_full_in_seconds: 41.5 * 86_400,
+  limited_by: "CPU",
+  small: [],
+  ...more,
+});
+
+test("each node has its head-room, and a warning where that is little", async ({ page, three }) => {
+  test.setTimeout(60_000);
+  const [first, second, third] = three;
+  const reports = [
+    headRoom(),
+    headRoom({
+      cpu_cores: 3.6,
+      cpu_full_at_load_factor: 1.11,
+      disk_growth_bytes_per_second: 31e6,
+      disk_full_in_seconds: 5.5 * 3_600,
+      limited_by: "disk space",
+      small: ["CPU", "disk space"],
+    }),
+    null,
+  ];
+  await page.route("**/api/v1/cluster*", async (route) => {
+    const status = await (await route.fetch()).json();
+    for (const node of status.nodes) {
+      const at = three.findIndex((one) => one.addresses.http === node.addresses.http);
+      node.head_room = reports[at];
+    }
+    await route.fulfill({ json: status });
+  });
+  await theme(page, "light");
+  await page.goto(`${first.url}/nodes`);
+  const well = of(page, first).getByRole("region", { name: "Head-room" });
+  await expect(well).toContainText("CPU full at 3.1× this load");
+  await expect(well).toContainText("disk full in 41 days");
+  await expect(well).toContainText("1.29 of 4 cores in use over 1 min; the disk fills by 24.0 kB/s over 1 h 0 min");
+  await expect(well.getByRole("note")).toHaveCount(0);
+  const busy = of(page, second).getByRole("note");
+  await expect(busy).toContainText("Its CPU is nearly full: it carries 1.1× this load.");
+  await expect(busy).toContainText("Its disk is full in 5 hours at this growth: then it accepts nothing.");
+  await expect(of(page, third)).toContainText("Not known yet");
+  await expect(page.getByText("3 stores alive. 1 node has little head-room.")).toBeVisible();
+  await expect(page.locator("figure canvas")).toHaveCount(8);
+  await lookAllWays(page, "head-room");
+  // A node of an older version does not report it.
+  reports[2] = undefined as never;
+  await expect(of(page, third)).not.toContainText("Head-room");
+  await page.unrouteAll({ behavior: "ignoreErrors" });
+});
+
 test("thirty nodes are on one screen, by the names of their hosts", async ({ page, three }) => {
   const [first] = three;
   await page.route("**/api/v1/cluster*", async (route) => {
@@ -142,6 +200,7 @@ test("thirty nodes are on one screen, by the names of their hosts", async ({ pag
       ...own,
       id: at === 0 ? own.id : `01ARZ3NDEKTSV4RRFFQ69G${String(at).padStart(4, "0")}`,
       host: `web-${at}`,
+      head_room: at === 21 ? headRoom({ cpu_full_at_load_factor: 1.1, small: ["CPU"] }) : headRoom(),
       addresses: { ...own.addresses, http: `web-${at}.internal:7650` },
       ...(at === 17 ? { state: "disk full" } : {}),
     }));
@@ -154,6 +213,8 @@ test("thirty nodes are on one screen, by the names of their hosts", async ({ pag
   // The one with a problem comes first, and says it.
   await expect(lines.first()).toContainText("web-17");
   await expect(page.getByText("It accepts nothing: its disk is full.")).toBeVisible();
+  await expect(lines.nth(4)).toContainText("CPU full at 3.1×");
+  await expect(page.getByText("Its CPU is nearly full: it carries 1.1× this load.")).toBeVisible();
   const last = await lines.last().boundingBox();
   expect((last?.y ?? 0) + (last?.height ?? 0)).toBeLessThanOrEqual(900);
   await lines.nth(4).getByRole("button").click();

@@ -253,6 +253,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn requests_have_the_size_that_the_head_room_of_a_node_assumes() {
+        let command = PlanArgs::augment_args(clap::Command::new("plan"));
+        let flag = command.get_arguments().find(|flag| flag.get_id() == "request_bytes").unwrap();
+        let size: ByteSize = flag.get_default_values()[0].to_str().unwrap().parse().unwrap();
+        assert_eq!(size.0 as f64, bucksaw_capacity::HeadRoom::REQUEST_BYTES);
+    }
+
+    #[test]
     fn rates_parse() {
         let check = |text: &str, want: Option<f64>| assert_eq!(byte_rate(text).ok(), want, "{text}");
         check("10MB", Some(10_485_760.0));

@@ -14,7 +14,7 @@ const BUILT_IN: &str = include_str!("default-calibration.toml");
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The built-in calibration.
-pub(super) fn built_in() -> anyhow::Result<Calibration> {
+pub(crate) fn built_in_calibration() -> anyhow::Result<Calibration> {
     parse(BUILT_IN).context("the built-in calibration cannot be used")
 }
 
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn the_built_in_calibration_has_every_kind_of_question() {
-        let calibration = built_in().unwrap();
+        let calibration = built_in_calibration().unwrap();
         for kind in bucksaw_capacity::QuestionKind::ALL {
             assert!(calibration.question(kind).is_some(), "{kind}");
         }
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn calibrations_come_back_from_files() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let calibration = built_in().unwrap();
+        let calibration = built_in_calibration().unwrap();
         save(&calibration, file.path()).unwrap();
         assert_eq!(load(file.path()).unwrap(), calibration);
     }

@@ -10,12 +10,15 @@ mod live;
 mod measure;
 mod metrics_text;
 mod render;
+mod work_counters;
 
 use bucksaw_capacity::Capacity;
 use sysinfo::System;
 
 pub(crate) use args::PlanArgs;
 use args::ThisMachine;
+pub(crate) use calibration_file::built_in_calibration;
+pub(crate) use work_counters::parse_counters;
 
 use crate::exit::Exit;
 use crate::failure::UsageError;
@@ -33,7 +36,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
             (measured.calibration, Some(measured.line_bytes))
         }
         (None, Some(path)) => (calibration_file::load(path)?, None),
-        (None, None) => (calibration_file::built_in()?, None),
+        (None, None) => (calibration_file::built_in_calibration()?, None),
     };
     if let Some(path) = &args.save_calibration {
         calibration_file::save(&calibration, path)?;

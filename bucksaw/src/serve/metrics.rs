@@ -25,6 +25,7 @@ pub(super) struct Metrics {
     pub(super) auth: bucksaw_auth::Metrics,
     pub(super) clickhouse: bucksaw_clickhouse::Metrics,
     pub(super) memory_limit_bytes: Gauge,
+    pub(super) disk_reserve_bytes: Gauge,
     pub(super) insecure_listeners: Gauge,
     pub(super) net: Counters,
     pub(super) agents: Arc<AgentRegistry>,
@@ -102,6 +103,9 @@ impl Metrics {
         let memory_limit_bytes = Gauge::default();
         let help = "Memory limit of the node in bytes; all memory budgets derive from it";
         registry.register("memory_limit_bytes", help, memory_limit_bytes.clone());
+        let disk_reserve_bytes = Gauge::default();
+        let help = "Free bytes of the disk below which nothing is accepted";
+        registry.register("disk_reserve_bytes", help, disk_reserve_bytes.clone());
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let cores = ConstGauge::new(i64::try_from(cores).unwrap_or(i64::MAX));
         registry.register("cores", "Cores that the process may use", cores);
@@ -121,6 +125,7 @@ impl Metrics {
             auth: bucksaw_auth::Metrics::new(registry),
             clickhouse: bucksaw_clickhouse::Metrics::register(registry.sub_registry_with_prefix("clickhouse")),
             memory_limit_bytes,
+            disk_reserve_bytes,
             insecure_listeners,
             net: Counters::new(registry),
             agents,

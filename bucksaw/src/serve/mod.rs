@@ -8,6 +8,7 @@ mod cores;
 mod data_dir;
 mod descriptors;
 mod disk;
+mod head_room;
 mod kafka;
 mod kafka_status;
 mod listen;
@@ -121,6 +122,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         runtimes.node.spawn(data_dir::retry_write(env.clone(), node.tasks.clone(), file));
     }
 
+    metrics.disk_reserve_bytes.set(i64::try_from(node.queue.free_bytes_min()).unwrap_or(i64::MAX));
     let shares = descriptors::shares(descriptor_limit, node.store.open_files());
     let http = listen::http_address(&addresses, tls.is_some());
     let sources = bucksaw_sources::Config { tls: tls.clone(), ..settings::sources(&args, &plan, shares, http) };
@@ -163,6 +165,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         .with_repair(node.repair.clone())
         .with_erasures(Some(node.erasures.clone()))
         .with_status_part(kafka_status)
+        .with_status_part(Some(head_room::part()?))
         .with_agents(metrics.agents, &node.cluster)
         .with_cluster(node.cluster.clone(), args.replication_factor)
         .with_audit(audit.clone())

@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::fields::{NodeFields, length, number, plain_text, shown, text};
-use super::replication;
+use super::{head_room, replication};
 use crate::one_line::one_line;
 use crate::print::{human_bytes, human_seconds, plural};
 
@@ -36,8 +36,8 @@ pub(super) fn rank(node: &NodeFields) -> u8 {
     }
 }
 
-/// A summary, then one line per problem, and one per note: a risk that was accepted at the start. Empty if the cluster lists no
-/// nodes.
+/// A summary, then one line per problem, and one per note: a risk that was accepted at the start, or little head-room. Empty
+/// if the cluster lists no nodes.
 pub(super) fn lines(cluster: &Value, nodes: &[NodeFields]) -> Vec<String> {
     if nodes.is_empty() {
         return Vec::new();
@@ -61,6 +61,7 @@ pub(super) fn lines(cluster: &Value, nodes: &[NodeFields]) -> Vec<String> {
         let more: Vec<&str> = parts.map(String::as_str).collect();
         let name = if more.is_empty() { name } else { format!("{name} ({})", more.join(", ")) };
         found.extend(problems(node).into_iter().map(|problem| format!("{name} {problem}")));
+        notes.extend(head_room::warning(node).map(|warning| format!("note: {name} {warning}\n")));
         if let Some(listeners) = node.get("insecure_listeners").and_then(Value::as_array).filter(|all| !all.is_empty())
         {
             let listeners: Vec<String> = listeners.iter().map(plain_text).collect();

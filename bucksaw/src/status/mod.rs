@@ -2,6 +2,7 @@
 
 mod agents;
 mod fields;
+mod head_room;
 mod health;
 mod pipeline;
 mod replication;

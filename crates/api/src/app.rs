@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bucksaw_auth::Authenticator;
 use bucksaw_cluster::Cluster;
@@ -52,8 +53,11 @@ pub trait StatusPart: Debug + Send + Sync {
     /// The key in the status of the node.
     fn key(&self) -> &'static str;
 
-    /// The value: an object. Called for each status; it must not block.
+    /// The value: an object, or `null` while it is not known. Called for each status; it must not block.
     fn value(&self) -> Value;
+
+    /// Sees the metrics of the node in OpenMetrics text, every few seconds. `uptime` is that of the node; it must not block.
+    fn observe(&self, _uptime: Duration, _metrics: &str) {}
 }
 
 /// The state behind the handlers. Cheap to clone.

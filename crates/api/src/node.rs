@@ -308,7 +308,7 @@ fn node_status_blocking(app: &App) -> Value {
     status
 }
 
-/// Samples the metrics until the node stops.
+/// Samples the metrics until the node stops, for the history and for the parts of the status.
 pub(crate) async fn sample_metrics(app: App, mut stop: watch::Receiver<bool>) {
     let mut interval = tokio::time::interval(SAMPLE_INTERVAL);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -319,6 +319,9 @@ pub(crate) async fn sample_metrics(app: App, mut stop: watch::Receiver<bool>) {
         }
         if let Ok(text) = metrics_text(&app) {
             app.history.add(app.now(), &text);
+            for part in &app.status_parts {
+                part.observe(app.env.clock.uptime(), &text);
+            }
         }
     }
 }

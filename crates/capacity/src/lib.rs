@@ -4,6 +4,9 @@
 //! [`Capacity::of`] combines them by the formulas of `bucksaw-model`. Each [`PlanFigure`] carries its formula and the values of
 //! its symbols, so that a reader can check it. `docs/model.md` states the assumptions.
 //!
+//! [`HeadRoom`] is about a node that runs: what it uses, what its work costs by a calibration, and how much more it can carry.
+//! [`HeadRoomWindow`] keeps the last [`WorkCounters`] of a node for it.
+//!
 //! All values are SI: seconds, bytes, cores, and rates per second. This crate does no I/O and never panics: input that
 //! makes no sense is an [`InputError`], and a value that does not exist (the response time of an overloaded node) is
 //! infinite.
@@ -12,6 +15,8 @@ mod calibration;
 mod capacity;
 mod figure;
 mod figures;
+mod head_room;
+mod head_room_window;
 mod input;
 mod limits;
 mod planned_node;
@@ -21,6 +26,7 @@ mod range_text;
 mod repair;
 mod resource;
 mod tier;
+mod work_counters;
 mod write_path;
 
 pub use calibration::{
@@ -28,12 +34,15 @@ pub use calibration::{
 };
 pub use capacity::{Capacity, TierSize};
 pub use figure::{FigureUnit, PlanFigure, Section, Symbol};
+pub use head_room::HeadRoom;
+pub use head_room_window::{HeadRoomWindow, RecentHeadRoom};
 pub use input::{AckPoint, CapacityInput, InputError, NodeSize, PlannedQuestion, Targets};
 pub use limits::ResourceLimit;
 pub use question_kind::QuestionKind;
 pub use questions::QuestionFigures;
 pub use resource::Resource;
 pub use tier::{NodeCount, Tier};
+pub use work_counters::{NodeRates, WorkCounters};
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Costs that make the arithmetic easy.
-fn calibration() -> Calibration {
+pub(crate) fn calibration() -> Calibration {
     let question = |kind| QuestionCost {
         kind,
         fixed_seconds: 1e-3,

@@ -1,3 +1,4 @@
+import { plural } from "./numbers.ts";
 import { offsetName, wallClock } from "./zones.ts";
 
 /**
@@ -65,4 +66,13 @@ export function duration(seconds: number): string {
   if (whole < 3_600) return `${Math.floor(whole / 60)} min`;
   if (whole < 86_400) return `${Math.floor(whole / 3_600)} h ${Math.floor((whole % 3_600) / 60)} min`;
   return `${Math.floor(whole / 86_400)} d ${Math.floor((whole % 86_400) / 3_600)} h`;
+}
+
+/** `40 minutes`, `5 hours`, `41 days`: a time that is estimated, rounded down. */
+export function about(seconds: number): string {
+  if (seconds < 60) return "less than a minute";
+  if (seconds < 2 * 3_600) return plural(Math.floor(seconds / 60), "minute");
+  if (seconds < 2 * 86_400) return plural(Math.floor(seconds / 3_600), "hour");
+  const days = Math.floor(seconds / 86_400);
+  return days < 2 * 365 ? plural(days, "day") : "over two years";
 }

@@ -2,6 +2,7 @@ import { cx } from "../components/cx.ts";
 import { bytes, compact, count, plural, share } from "../lib/numbers.ts";
 import { duration, full, short } from "../lib/times.ts";
 import type { NodeFacts } from "../state/cluster.ts";
+import { HeadRoom } from "./HeadRoom.tsx";
 import { acceptedRisk, damage, nodeState, pageOf, problems, reReplicatedDamage } from "./health.ts";
 import { gauge, type History, lastOf, rate } from "./history.ts";
 import styles from "./NodesPage.module.css";
@@ -66,6 +67,7 @@ export function NodeCard({ node, name, queried, alone, past, zone }: Props) {
           </div>
         ))}
       </dl>
+      <HeadRoom node={node} />
       <Pipeline node={node} zone={zone} />
       <RepairProgress node={node} zone={zone} />
       <Damage node={node} />

@@ -4,6 +4,7 @@ import { Icon } from "../components/Icon.tsx";
 import { bytes, count, plural } from "../lib/numbers.ts";
 import { short } from "../lib/times.ts";
 import type { NodeFacts } from "../state/cluster.ts";
+import { firstLimit, warnings } from "./headRoomText.ts";
 import { damage, nodeState, problems } from "./health.ts";
 import styles from "./NodesPage.module.css";
 import { nodeNames } from "./names.ts";
@@ -20,6 +21,8 @@ interface Props {
 export function NodeTable({ nodes, queried, zone, details }: Props) {
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
   const names = nodeNames(nodes);
+  const hasHeadRoom = nodes.some((node) => node.head_room !== undefined);
+  const columns = hasHeadRoom ? 10 : 9;
   const toggle = (id: string) => {
     const next = new Set(open);
     if (!next.delete(id)) next.add(id);
@@ -39,6 +42,7 @@ export function NodeTable({ nodes, queried, zone, details }: Props) {
             <th scope="col">Records</th>
             <th scope="col">On disk</th>
             <th scope="col">Disk free</th>
+            {hasHeadRoom ? <th scope="col">Head-room</th> : undefined}
             <th scope="col">Version</th>
           </tr>
         </thead>
@@ -48,6 +52,8 @@ export function NodeTable({ nodes, queried, zone, details }: Props) {
             const found = problems(node, (time) => short(time, zone, Date.now()));
             const damaged = damage(node);
             if (damaged > 0) found.push(`${plural(damaged, "file or segment")} with damage.`);
+            found.push(...warnings(node));
+            const limit = firstLimit(node);
             const isOpen = open.has(node.id);
             return (
               <Fragment key={node.id}>
@@ -72,16 +78,17 @@ export function NodeTable({ nodes, queried, zone, details }: Props) {
                   <td>{node.store.records === undefined ? "–" : count(node.store.records)}</td>
                   <td>{bytes(node.store.stored_bytes)}</td>
                   <td>{bytes(node.disk_free_bytes)}</td>
+                  {hasHeadRoom ? <td className={cx(limit.near && styles.near)}>{limit.text}</td> : undefined}
                   <td>{node.version ?? "–"}</td>
                 </tr>
                 {found.length > 0 && !isOpen ? (
                   <tr className={styles.trouble}>
-                    <td colSpan={9}>{found.join(" ")}</td>
+                    <td colSpan={columns}>{found.join(" ")}</td>
                   </tr>
                 ) : undefined}
                 {isOpen ? (
                   <tr>
-                    <td colSpan={9} className={styles.details}>
+                    <td colSpan={columns} className={styles.details}>
                       {details(node)}
                     </td>
                   </tr>

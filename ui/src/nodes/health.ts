@@ -5,6 +5,7 @@
 import { bytes, count, plural } from "../lib/numbers.ts";
 import { duration } from "../lib/times.ts";
 import type { ClusterFacts, EncryptionFacts, KafkaFacts, NodeFacts } from "../state/cluster.ts";
+import { warnings } from "./headRoomText.ts";
 import { repairBlocker, underReplication } from "./replication.ts";
 
 /** Age of the oldest pending records above which the stores do not keep up with a queue. */
@@ -45,9 +46,11 @@ export function clusterHealth(cluster: ClusterFacts): { healthy: boolean; text: 
     return { healthy: false, text: replication === "" ? text : `${text} ${replication}` };
   }
   if (replication !== "") return { healthy: false, text: replication };
+  const tight = nodes.filter((node) => warnings(node).length > 0).length;
+  const note = tight === 0 ? "" : ` ${plural(tight, "node has", "nodes have")} little head-room.`;
   return {
     healthy: true,
-    text: `All is well: replication factor ${count(factor)}, ${plural(stores, "store")} alive.`,
+    text: `All is well: replication factor ${count(factor)}, ${plural(stores, "store")} alive.${note}`,
   };
 }
 

@@ -71,6 +71,32 @@ export interface NodeFacts {
   segments_re_replicated?: string[];
   /** Repair status of a store. Missing with a replication factor of 1. */
   repair?: RepairFacts;
+  /** How much more load it can carry; null while it is not known. Missing from an older node. */
+  head_room?: HeadRoomFacts | null;
+}
+
+/** A resource that can limit a running node. */
+export type LimitingResource = "CPU" | "disk space";
+
+/** How much more load a node can carry. */
+export interface HeadRoomFacts {
+  /** Seconds of which the CPU is a mean. */
+  seconds: number;
+  cores: number;
+  /** Cores in use, and what its work costs by the built-in calibration. */
+  cpu_cores: number;
+  cpu_cores_predicted: number;
+  /** Null without load. */
+  cpu_full_at_load_factor: number | null;
+  /** Seconds of which the growth of the disk is a mean; null while it is not known. */
+  disk_seconds: number | null;
+  disk_growth_bytes_per_second: number | null;
+  /** Null if the disk does not grow, or that is not known. */
+  disk_full_in_seconds: number | null;
+  /** The limit that a growing load reaches first; null without load. */
+  limited_by: LimitingResource | null;
+  /** Resources with little head-room. */
+  small: LimitingResource[];
 }
 
 /** The encryption of a node's segments. */

@@ -3,28 +3,23 @@
 //! The metrics of each node are read at the start, at the end, and between, so that the costs of the cluster can be fitted
 //! too: CPU as a linear function of accepted, stored and searched bytes.
 
-mod head_room;
-mod scrape;
-
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use bucksaw_capacity::Calibration;
+use bucksaw_capacity::{Calibration, FigureUnit, HeadRoom, NodeRates, Resource, WorkCounters};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::PlanArgs;
 use super::least_squares::{Observation, fit};
 use super::render::{amount, digits};
+use super::work_counters::parse_counters;
 use crate::args::{DocumentFormat, NodeArgs};
 use crate::exit::Exit;
 use crate::interrupt;
 use crate::node_client::{self, NodeClient};
 use crate::print::Out;
 use crate::text_table::TextTable;
-use bucksaw_capacity::FigureUnit;
-use head_room::HeadRoom;
-use scrape::{NodeRates, NodeScrape};
 
 /// Parts of the interval, of which each is an observation of all nodes.
 const PARTS: u32 = 6;
@@ -36,8 +31,8 @@ const FITTED_CORES_MIN: f64 = 0.02;
 struct ObservedNode {
     name: String,
     client: NodeClient,
-    first: NodeScrape,
-    last: NodeScrape,
+    first: WorkCounters,
+    last: WorkCounters,
     parts: Vec<NodeRates>,
 }
 
@@ -101,9 +96,9 @@ async fn observe(args: &NodeArgs, interval: Duration) -> anyhow::Result<(Vec<Obs
         for at in (0..observed.len()).rev() {
             let Some(node) = observed.get_mut(at) else { continue };
             match read_metrics(&node.client).await {
-                Ok(scrape) => {
-                    node.parts.extend(scrape.since(&node.last, interval / PARTS));
-                    node.last = scrape;
+                Ok(counters) => {
+                    node.parts.extend(counters.since(&node.last, interval / PARTS));
+                    node.last = counters;
                 }
                 Err(error) => {
                     missing.push(format!("{}: {error:#}", node.name));
@@ -115,10 +110,10 @@ async fn observe(args: &NodeArgs, interval: Duration) -> anyhow::Result<(Vec<Obs
     Ok((observed, missing, started.elapsed()))
 }
 
-async fn read_metrics(client: &NodeClient) -> anyhow::Result<NodeScrape> {
+async fn read_metrics(client: &NodeClient) -> anyhow::Result<WorkCounters> {
     let body = client.renewed().get("/metrics").await?;
     let text = std::str::from_utf8(&body).context("its metrics are no text")?;
-    NodeScrape::parse(text).context("its metrics lack some of this version")
+    parse_counters(text).context("its metrics lack some of this version")
 }
 
 /// CPU seconds per accepted, stored and searched byte of the cluster, if the observations determine them.
@@ -200,7 +195,7 @@ fn json(found: &[(String, NodeRates, HeadRoom)], missing: &[String], fitted: Opt
                 "questions_per_second": rates.questions, "question_mean_seconds": rates.question_seconds,
                 "commit_mean_seconds": rates.commit_seconds, "cpu_cores": room.cpu_measured,
                 "cpu_cores_predicted": room.cpu_predicted, "cpu_full_at_load_factor": room.cpu_factor,
-                "disk_full_in_seconds": room.disk_full_seconds,
+                "disk_full_in_seconds": room.disk_full_seconds, "limited_by": room.limited_by().map(Resource::name),
             })
         })
         .collect();
