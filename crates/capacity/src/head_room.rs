@@ -50,7 +50,7 @@ impl HeadRoom {
         Self {
             cores: now.cores,
             cpu_measured: rates.cpu_cores,
-            cpu_predicted: accepting + storing + searching,
+            cpu_predicted: calibration.base_cores + accepting + storing + searching,
             cpu_factor: ratio(now.cores, rates.cpu_cores),
             disk_full_seconds: ratio((now.disk_free_bytes - now.disk_reserve_bytes).max(0.0), rates.disk_growth),
         }
