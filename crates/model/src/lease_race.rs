@@ -1,0 +1,147 @@
+//! Stores that all wait for the next pending segment, which a lease gives to one of them: how often the others fetch in vain.
+//!
+//! ```text
+//!   store   ├ waits ┤├ fetches, gathers, acknowledges, pauses ┤├ waits …     it got the lease
+//!           ├ waits ┤├ asks all queues in vain, pauses ┤├ waits …            it did not
+//!                    ▲ a segment is pending
+//! ```
+//! Price of no coordination with leases: a segment is gathered once, but each idle store asks for it. So the requests in vain
+//! grow with the number of idle stores, and vanish under load. [`Collision`](crate::Collision) is the price without leases.
+
+use crate::number::{non_negative, positive};
+use crate::shared_servers::{SERVERS_MAX, erlang_c};
+
+/// Stores without work that wake up together at each pending segment.
+///
+/// Assumption: segments become pending independently of each other (Poisson), and every waiting store tries each. One gets it; the
+/// others are in vain for `vain_seconds`, and then wait again, or take a segment that is pending meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LeaseRace {
+    /// Number of stores, from 1 to [`SERVERS_MAX`].
+    pub stores: u32,
+    /// Segments that become pending per second.
+    pub segments_per_second: f64,
+    /// Mean time in seconds that a store is busy with a segment, with the calls and pauses before it waits again.
+    pub busy_seconds: f64,
+    /// Mean time in seconds of an attempt in vain, with the pause after it.
+    pub vain_seconds: f64,
+}
+
+impl LeaseRace {
+    /// Mean number of stores that are not busy, waiting or in vain; `None` if an input is out of its domain, or the stores cannot
+    /// keep up. Exact, by Little's law.
+    pub fn idle_stores(&self) -> Option<f64> {
+        let busy = positive(self.segments_per_second)? * positive(self.busy_seconds)?;
+        let stores = f64::from(self.stores);
+        ((1..=SERVERS_MAX).contains(&self.stores) && busy < stores).then_some(stores - busy)
+    }
+
+    /// Attempts in vain per gathered segment: `(idle − p) / (1 + rate · vain_seconds)`, with the probability *p* that a store
+    /// waits for a segment. `None` as for [`idle_stores`](Self::idle_stores), and for an invalid time in vain.
+    ///
+    /// Derivation: a segment finds *w* waiting stores on average (Poisson arrivals see time averages, Wolff 1982), of which
+    /// *w* − *p* are in vain. By Little's law `rate · (w − p) · vain_seconds` stores are in vain at a time, and
+    /// `w = idle −` this number. Approximation: *p* is the probability of Erlang C that not all stores are busy. It overstates
+    /// *p*, and so understates the attempts, if few stores are idle and most of them are in vain at a time.
+    pub fn vain_per_segment(&self) -> Option<f64> {
+        let (idle, vain) = (self.idle_stores()?, non_negative(self.vain_seconds)?);
+        let found = 1.0 - erlang_c(self.stores, f64::from(self.stores) - idle);
+        Some(((idle - found) / (1.0 + self.segments_per_second * vain)).max(0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::{ODD_COUNTS, ODD_NUMBERS, OracleRandom, assert_near};
+
+    #[derive(Clone, Copy, PartialEq)]
+    enum RacingStore {
+        Waiting,
+        Until(f64),
+    }
+
+    /// Attempts in vain per segment of simulated stores.
+    fn simulate(model: &LeaseRace, variation: f64) -> f64 {
+        let mut random = OracleRandom::new(31);
+        let mut stores = vec![RacingStore::Waiting; model.stores as usize];
+        let (mut next, mut pending, mut vain) = (0.0, 0_u32, 0_u32);
+        let segments = 200_000;
+        let mut arrived = 0;
+        while arrived < segments {
+            let first_end = stores.iter().enumerate().filter_map(|(at, store)| match store {
+                RacingStore::Waiting => None,
+                RacingStore::Until(end) => Some((at, *end)),
+            });
+            let ends = first_end.min_by(|a, b| a.1.total_cmp(&b.1));
+            match ends {
+                Some((at, end)) if end <= next => {
+                    stores[at] = RacingStore::Waiting;
+                    if pending > 0 {
+                        pending -= 1;
+                        stores[at] = RacingStore::Until(end + random.lognormal(model.busy_seconds, variation));
+                    }
+                }
+                _ => {
+                    arrived += 1;
+                    let mut is_taken = false;
+                    for store in stores.iter_mut().filter(|store| **store == RacingStore::Waiting) {
+                        let took =
+                            if is_taken { model.vain_seconds } else { random.lognormal(model.busy_seconds, variation) };
+                        vain += u32::from(is_taken);
+                        is_taken = true;
+                        *store = RacingStore::Until(next + took);
+                    }
+                    pending += u32::from(!is_taken);
+                    next += random.exponential(1.0 / model.segments_per_second);
+                }
+            }
+        }
+        f64::from(vain) / f64::from(segments)
+    }
+
+    #[test]
+    fn attempts_in_vain_equal_those_of_simulated_stores() {
+        for (stores, utilisation, vain_seconds, tolerance) in [
+            (2, 0.3, 0.05, 0.05),
+            (2, 0.85, 0.05, 0.2),
+            (7, 0.3, 0.05, 0.03),
+            (7, 0.6, 0.05, 0.03),
+            (7, 0.85, 0.05, 0.2),
+            (20, 0.6, 0.08, 0.03),
+            (20, 0.85, 0.08, 0.15),
+            (67, 0.3, 0.1, 0.03),
+            (67, 0.85, 0.1, 0.15),
+        ] {
+            let segments_per_second = f64::from(stores) * utilisation / 0.7;
+            let model = LeaseRace { stores, segments_per_second, busy_seconds: 0.7, vain_seconds };
+            let name = format!("lease race of {stores} stores at {utilisation}");
+            assert_near(&name, model.vain_per_segment().unwrap(), simulate(&model, 0.5), tolerance);
+        }
+    }
+
+    #[test]
+    fn a_single_or_a_busy_store_never_fetches_in_vain() {
+        let one = LeaseRace { stores: 1, segments_per_second: 1.0, busy_seconds: 0.5, vain_seconds: 0.1 };
+        assert!(one.vain_per_segment().unwrap() < 1e-12);
+        assert_eq!(LeaseRace { segments_per_second: 2.0, ..one }.vain_per_segment(), None);
+    }
+
+    #[test]
+    fn odd_numbers_give_no_panic() {
+        for stores in ODD_COUNTS {
+            for segments_per_second in ODD_NUMBERS {
+                for busy_seconds in ODD_NUMBERS {
+                    for vain_seconds in ODD_NUMBERS {
+                        let model = LeaseRace { stores, segments_per_second, busy_seconds, vain_seconds };
+                        let vain = model.vain_per_segment();
+                        assert!(
+                            vain.is_none_or(|vain| vain >= 0.0 && vain <= f64::from(stores)),
+                            "{model:?}: {vain:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
