@@ -41,12 +41,18 @@ impl LeaseRace {
     ///
     /// Derivation: a segment finds *w* waiting stores on average (Poisson arrivals see time averages, Wolff 1982), of which
     /// *w* − *p* are in vain. By Little's law `rate · (w − p) · vain_seconds` stores are in vain at a time, and
-    /// `w = idle −` this number. Approximation: *p* is the probability of Erlang C that not all stores are busy. It overstates
-    /// *p*, and so understates the attempts, if few stores are idle and most of them are in vain at a time.
+    /// `w = idle −` this number. Approximation of *p*, with Erlang C and `x = rate · vain_seconds`:
+    /// `1 − C − (1 − C/ρ) · (1 − e^(−x)) / (1 + x)`. Not all stores are busy with `1 − C`. The idle ones are in vain together after a
+    /// segment that found two of them, which has the probability `1 − C/ρ`. A share `x / (1 + x)` of the segments comes within
+    /// this time, and finds no store that has ended its work since with `(1 − e^(−x)) / x`.
     pub fn vain_per_segment(&self) -> Option<f64> {
         let (idle, vain) = (self.idle_stores()?, non_negative(self.vain_seconds)?);
-        let found = 1.0 - erlang_c(self.stores, f64::from(self.stores) - idle);
-        Some(((idle - found) / (1.0 + self.segments_per_second * vain)).max(0.0))
+        let busy = f64::from(self.stores) - idle;
+        let all_busy = erlang_c(self.stores, busy);
+        let two_idle = (1.0 - all_busy * f64::from(self.stores) / busy).max(0.0);
+        let within = self.segments_per_second * vain;
+        let found = 1.0 - all_busy - two_idle * -(-within).exp_m1() / (1.0 + within);
+        Some(((idle - found) / (1.0 + within)).max(0.0))
     }
 }
 
