@@ -47,14 +47,23 @@ struct Args {
     /// With --queueing: only clusters of this number of nodes.
     #[arg(long, requires = "queueing", value_parser = clap::value_parser!(u32).range(2..=1_000))]
     nodes: Option<u32>,
+    /// With --queueing: only this share of the time in which a store gathers.
+    #[arg(long, requires = "queueing", value_parser = utilisation)]
+    utilisation: Option<f64>,
     /// With --queueing: only the formulas.
     #[arg(long, requires = "queueing")]
     predict: bool,
 }
 
 /// Simulated time of a measurement of queues, or that of this number of segments, if it is longer.
-const QUEUEING_WINDOW: Duration = Duration::from_secs(240);
+const QUEUEING_WINDOW: Duration = Duration::from_secs(120);
 const QUEUEING_SEGMENTS: u32 = 6_000;
+
+/// A utilisation at which a queue has an end.
+fn utilisation(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if number > 0.0 && number < 0.95 { Ok(number) } else { Err("not between 0 and 0.95".to_owned()) }
+}
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -85,7 +94,7 @@ fn main() -> ExitCode {
 /// Prints the predictions for queues, and the measurements.
 fn compare_queues(args: &Args) {
     println!("{}", QueueingReport::HEADER);
-    for load in QueueingLoad::all(args.nodes) {
+    for load in QueueingLoad::all(args.nodes, args.utilisation) {
         let predicted = QueueingReport::predict(load);
         let report =
             if args.predict { predicted } else { predicted.measure(args.from, QUEUEING_WINDOW, QUEUEING_SEGMENTS) };

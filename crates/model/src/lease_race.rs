@@ -47,17 +47,36 @@ impl LeaseRace {
     /// this time, and finds no store that has ended its work since with `(1 − e^(−x)) / x`.
     pub fn vain_per_segment(&self) -> Option<f64> {
         let (idle, vain) = (self.idle_stores()?, non_negative(self.vain_seconds)?);
-        let busy = f64::from(self.stores) - idle;
-        let all_busy = erlang_c(self.stores, busy);
-        let two_idle = (1.0 - all_busy * f64::from(self.stores) / busy).max(0.0);
+        let all_busy = erlang_c(self.stores, f64::from(self.stores) - idle);
         let within = self.segments_per_second * vain;
-        let found = 1.0 - all_busy - two_idle * -(-within).exp_m1() / (1.0 + within);
+        let found = 1.0 - all_busy - self.two_idle()? * -(-within).exp_m1() / (1.0 + within);
         Some(((idle - found) / (1.0 + within)).max(0.0))
+    }
+
+    /// Mean time in seconds that a segment waits because the idle stores are in vain at its arrival, over all segments. It comes on
+    /// top of the wait for busy stores. `None` as for [`vain_per_segment`](Self::vain_per_segment).
+    ///
+    /// With the terms of that formula: `(1 − C/ρ) · (1 − e^(−x) (1 + x)) / (rate · (1 + x))`, the mean of the rest of the time in
+    /// vain and the time until a store ends its work, whichever is shorter.
+    pub fn vain_wait_seconds(&self) -> Option<f64> {
+        let rate = self.segments_per_second;
+        let within = rate * non_negative(self.vain_seconds)?;
+        let none_until_end = 1.0 - (-within).exp() * (1.0 + within);
+        let wait = self.two_idle()? * none_until_end.max(0.0) / (rate * (1.0 + within));
+        Some(if wait.is_nan() { 0.0 } else { wait })
+    }
+
+    /// Probability that a segment finds two idle stores, by the probabilities of exponential service.
+    fn two_idle(&self) -> Option<f64> {
+        let busy = f64::from(self.stores) - self.idle_stores()?;
+        Some((1.0 - erlang_c(self.stores, busy) * f64::from(self.stores) / busy).max(0.0))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use super::*;
     use crate::oracle::{ODD_COUNTS, ODD_NUMBERS, OracleRandom, assert_near};
 
@@ -67,11 +86,11 @@ mod tests {
         Until(f64),
     }
 
-    /// Attempts in vain per segment of simulated stores.
-    fn simulate(model: &LeaseRace, variation: f64) -> f64 {
+    /// Attempts in vain per segment of simulated stores, and the mean wait of a segment in seconds.
+    fn simulate(model: &LeaseRace, variation: f64) -> (f64, f64) {
         let mut random = OracleRandom::new(31);
         let mut stores = vec![RacingStore::Waiting; model.stores as usize];
-        let (mut next, mut pending, mut vain) = (0.0, 0_u32, 0_u32);
+        let (mut next, mut pending, mut vain, mut waited) = (0.0, VecDeque::new(), 0_u32, 0.0);
         let segments = 200_000;
         let mut arrived = 0;
         while arrived < segments {
@@ -83,8 +102,8 @@ mod tests {
             match ends {
                 Some((at, end)) if end <= next => {
                     stores[at] = RacingStore::Waiting;
-                    if pending > 0 {
-                        pending -= 1;
+                    if let Some(arrival) = pending.pop_front() {
+                        waited += end - arrival;
                         stores[at] = RacingStore::Until(end + random.lognormal(model.busy_seconds, variation));
                     }
                 }
@@ -98,12 +117,12 @@ mod tests {
                         is_taken = true;
                         *store = RacingStore::Until(next + took);
                     }
-                    pending += u32::from(!is_taken);
+                    pending.extend((!is_taken).then_some(next));
                     next += random.exponential(1.0 / model.segments_per_second);
                 }
             }
         }
-        f64::from(vain) / f64::from(segments)
+        (f64::from(vain) / f64::from(segments), waited / f64::from(segments))
     }
 
     #[test]
@@ -122,7 +141,12 @@ mod tests {
             let segments_per_second = f64::from(stores) * utilisation / 0.7;
             let model = LeaseRace { stores, segments_per_second, busy_seconds: 0.7, vain_seconds };
             let name = format!("lease race of {stores} stores at {utilisation}");
-            assert_near(&name, model.vain_per_segment().unwrap(), simulate(&model, 0.5), tolerance);
+            let (vain, wait) = simulate(&model, 0.5);
+            assert_near(&name, model.vain_per_segment().unwrap(), vain, tolerance);
+            if utilisation < 0.5 && stores > 2 {
+                // Few segments wait for busy stores.
+                assert_near(&format!("{name}, wait"), model.vain_wait_seconds().unwrap(), wait, 0.2);
+            }
         }
     }
 

@@ -18,11 +18,13 @@ pub struct QueueingLoad {
 }
 
 impl QueueingLoad {
-    /// All loads, or those of one number of nodes.
+    /// All loads, or those of one number of nodes or of one utilisation.
     #[must_use]
-    pub fn all(nodes: Option<u32>) -> Vec<Self> {
+    pub fn all(nodes: Option<u32>, utilisation: Option<f64>) -> Vec<Self> {
         let nodes = nodes.map_or(NODES.to_vec(), |nodes| vec![nodes]);
-        nodes.into_iter().flat_map(|nodes| UTILISATIONS.map(|utilisation| Self { nodes, utilisation })).collect()
+        let utilisations = utilisation.map_or(UTILISATIONS.to_vec(), |utilisation| vec![utilisation]);
+        let of_size = |nodes| utilisations.iter().map(move |utilisation| Self { nodes, utilisation: *utilisation });
+        nodes.into_iter().flat_map(of_size).collect()
     }
 
     /// Nodes that accept records: a third of all.

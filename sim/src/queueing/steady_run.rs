@@ -90,7 +90,7 @@ impl SteadyRun {
         let run = Self { world, cluster, observer: LeaseObserver::default() };
         run.join(load.nodes as usize);
         for (at, node) in run.cluster.nodes().filter(|(_, node)| node.roles.ingest) {
-            run.observer.observe(node, load.ingest_nodes());
+            run.observer.observe(node);
             run.start_appends(at, node, load.appends_per_second(), seed ^ at as u64);
         }
         run.calibrate(seed);
