@@ -62,6 +62,7 @@ impl QueueingLoad {
     pub(super) fn lease_formulas(self) -> Option<QueueingFigures> {
         // The wait call that reports the segment, and a fetch: leasing, a temporary file, reading, writing and checking.
         let fetch = CALL_SECONDS * 1.5 + 5.0 * BLOCKING_SECONDS;
+        let until_leased = CALL_SECONDS + BLOCKING_SECONDS / 2.0;
         let ack = CALL_SECONDS + BLOCKING_SECONDS;
         let busy = fetch + GATHER_SECONDS + BLOCKING_SECONDS + ack + GATHER_PAUSE_SECONDS + CALL_SECONDS / 2.0;
         let held = fetch + GATHER_SECONDS + BLOCKING_SECONDS + ack / 2.0;
@@ -71,7 +72,6 @@ impl QueueingLoad {
         let wait = gathers.wait_of_arrivals(arrivals)?;
         let service = Distribution::lognormal(held, GATHER_VARIATION * GATHER_SECONDS / held).ok()?;
         let next_append = Distribution::exponential(1.0 / self.appends_per_second()).ok()?;
-        let stored = self.segments().record_wait()?.plus(&next_append).plus(&wait).plus(&service);
         let vain_seconds = f64::from(self.ingest_nodes()) * (CALL_SECONDS + BLOCKING_SECONDS) + VAIN_PAUSE_SECONDS;
         let race = LeaseRace {
             stores: self.stores(),
@@ -79,13 +79,16 @@ impl QueueingLoad {
             busy_seconds: busy,
             vain_seconds: vain_seconds + CALL_SECONDS,
         };
-        let waiting = wait.mean() * self.segments_per_second();
+        let vain_wait = race.vain_wait_seconds()?;
+        let stored = self.segments().record_wait()?.plus(&next_append).plus(&wait).plus(&service);
+        let stored = stored.plus(&Distribution::constant(vain_wait).ok()?);
+        let waiting = (until_leased + wait.mean() + vain_wait) * self.segments_per_second();
         let vain_rounds = race.vain_per_segment()?;
         // A round in vain asks every queue; the round that finds a segment begins with its queue.
         let empty_fetches = vain_rounds * f64::from(self.ingest_nodes());
         Some(QueueingFigures {
             waiting,
-            uncommitted: waiting + self.segments_per_second() * held,
+            uncommitted: waiting + self.segments_per_second() * (held - until_leased),
             stored_mean: stored.mean(),
             stored_p99: stored.quantile(0.99),
             vain_rounds,
