@@ -11,8 +11,15 @@ use super::load::QueueingLoad;
 /// Age in seconds at which a queue segment is sealed.
 const SEGMENT_AGE_SECONDS: f64 = 3.0;
 
-/// Mean seconds of a call between two nodes without a body: two delays of the healthy network, 0.1 to 1 ms each.
-const CALL_SECONDS: f64 = 0.001_1;
+/// Mean seconds of a delay of the healthy network: 0.1 to 1 ms.
+const DELAY_SECONDS: f64 = 0.000_55;
+
+/// Mean seconds until a call has its reply: two delays to connect, and two each for the heads and the bodies of request and reply.
+const CALL_SECONDS: f64 = 6.0 * DELAY_SECONDS;
+
+/// The part of it until the request has arrived, and the rest, after which the reply has.
+const REQUEST_SECONDS: f64 = 4.0 * DELAY_SECONDS;
+const REPLY_SECONDS: f64 = 2.0 * DELAY_SECONDS;
 
 /// Mean seconds that blocking work takes besides its syncs: 20 to 500 µs.
 const BLOCKING_SECONDS: f64 = 0.000_26;
@@ -61,11 +68,11 @@ impl QueueingLoad {
     /// than Poisson, calls and pauses keep a store busy, and a lease gives a segment to one store. `None` without a steady state.
     pub(super) fn lease_formulas(self) -> Option<QueueingFigures> {
         // The wait call that reports the segment, and a fetch: leasing, a temporary file, reading, writing and checking.
-        let fetch = CALL_SECONDS * 1.5 + 5.0 * BLOCKING_SECONDS;
-        let until_leased = CALL_SECONDS + BLOCKING_SECONDS / 2.0;
+        let until_leased = REPLY_SECONDS + REQUEST_SECONDS + BLOCKING_SECONDS / 2.0;
+        let fetch = REPLY_SECONDS + CALL_SECONDS + 5.0 * BLOCKING_SECONDS;
         let ack = CALL_SECONDS + BLOCKING_SECONDS;
-        let busy = fetch + GATHER_SECONDS + BLOCKING_SECONDS + ack + GATHER_PAUSE_SECONDS + CALL_SECONDS / 2.0;
-        let held = fetch + GATHER_SECONDS + BLOCKING_SECONDS + ack / 2.0;
+        let busy = fetch + GATHER_SECONDS + BLOCKING_SECONDS + ack + GATHER_PAUSE_SECONDS + REQUEST_SECONDS;
+        let held = fetch + GATHER_SECONDS + BLOCKING_SECONDS + ack;
         let gathers = self.gathers(busy)?;
         let variation = 1.0 / f64::from(SEGMENT_APPENDS).sqrt();
         let arrivals = superposed_variation_squared(self.ingest_nodes(), variation, gathers.utilisation())?;
@@ -77,7 +84,7 @@ impl QueueingLoad {
             stores: self.stores(),
             segments_per_second: self.segments_per_second(),
             busy_seconds: busy,
-            vain_seconds: vain_seconds + CALL_SECONDS,
+            vain_seconds: vain_seconds + REQUEST_SECONDS,
         };
         let vain_wait = race.vain_wait_seconds()?;
         let stored = self.segments().record_wait()?.plus(&next_append).plus(&wait).plus(&service);
