@@ -183,7 +183,7 @@ power: setup ## power cuts in simulated clusters, about 19 per seed: SEEDS=… F
 sim: setup ## simulated clusters with faults: SEEDS=… FROM=…; see docs/simulation.md
 	$(CARGO) run --release -p bucksaw-sim -- --from $(FROM) --seeds $(SEEDS)
 
-queueing: setup ## queues of simulated clusters against the formulas of docs/model.md, a quarter of an hour: NODES=… for one size
+queueing: setup ## queues of simulated clusters against the formulas of docs/model.md, about ten minutes: NODES=… for one size
 	$(CARGO) run --release -p bucksaw-sim -- --queueing $(if $(NODES),--nodes $(NODES))
 
 faults: setup ## faults in a cluster of real processes, all of them as root; see docs/faults.md
