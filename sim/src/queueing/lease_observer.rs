@@ -47,7 +47,7 @@ struct FetchRound {
 }
 
 /// A longer time between two fetches of a store is a pause: it pauses for 20 ms after a gather, and for 50 ms after a round that
-/// found nothing. A fetch that finds nothing takes 3 ms at most.
+/// found nothing. A fetch that finds nothing takes 7 ms at most.
 const ROUND_PAUSE: Duration = Duration::from_millis(15);
 
 impl LeaseObserver {
