@@ -30,7 +30,7 @@ SDKS ?= go python node java
 SEEDS ?= 1000
 FROM ?= 0
 
-.PHONY: help run cluster build test clients clickhouse senders sdk-tools test-rust test-ui test-sdk test-corpus check soak kills damage power faults upgrade sim fuzz bench calibrate fmt clean sbom setup chromium
+.PHONY: help run cluster build test clients clickhouse senders sdk-tools test-rust test-ui test-sdk test-corpus check soak kills damage power faults upgrade sim queueing fuzz bench calibrate fmt clean sbom setup chromium
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -182,6 +182,9 @@ power: setup ## power cuts in simulated clusters, about 19 per seed: SEEDS=… F
 
 sim: setup ## simulated clusters with faults: SEEDS=… FROM=…; see docs/simulation.md
 	$(CARGO) run --release -p bucksaw-sim -- --from $(FROM) --seeds $(SEEDS)
+
+queueing: setup ## queues of simulated clusters against the formulas of docs/model.md, about ten minutes: NODES=… for one size
+	$(CARGO) run --release -p bucksaw-sim -- --queueing $(if $(NODES),--nodes $(NODES))
 
 faults: setup ## faults in a cluster of real processes, all of them as root; see docs/faults.md
 	$(CARGO) build --release -p bucksaw -p bucksaw-faults

@@ -142,7 +142,7 @@ fn reply_for(appended: Result<(), IngestError>, acknowledged: AppendReply) -> Ap
 }
 
 /// Appends as a source does; returns when the durability is reached. With `syncs_keys` the key must be durable, too.
-async fn append(queue: &Queue, batch: AppendRequest, syncs_keys: bool) -> Result<(), IngestError> {
+pub(crate) async fn append(queue: &Queue, batch: AppendRequest, syncs_keys: bool) -> Result<(), IngestError> {
     let durability: Durability = batch.durability.parse().map_err(IngestError::Io)?;
     let (text, lines, attributes) = add_attributes(&batch.lines).map_err(|error| IngestError::Io(error.to_string()))?;
     let lines = (!attributes.is_empty()).then_some(lines);

@@ -38,6 +38,7 @@ mod pending_query;
 mod program_version;
 mod query_filter;
 mod query_kind;
+mod queueing;
 mod record_attributes;
 mod records;
 #[cfg(test)]
@@ -56,6 +57,7 @@ mod upgrade;
 
 pub use injected_bug::InjectedBug;
 pub use ledger::Violation;
+pub use queueing::{QueueingLoad, QueueingReport};
 pub use run::{RunOutcome, run};
 pub use scenario::Scenario;
 pub use trace::log_to_stderr;

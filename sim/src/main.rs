@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use bucksaw_sim::{InjectedBug, RunOutcome, Scenario, Violation, run};
+use bucksaw_sim::{InjectedBug, QueueingLoad, QueueingReport, RunOutcome, Scenario, Violation, run};
 use clap::Parser;
 use mimalloc::MiMalloc;
 
@@ -41,6 +41,28 @@ struct Args {
     /// Injects a bug by its name; `all` for each bug until a seed finds it.
     #[arg(long)]
     inject: Option<String>,
+    /// Measures queues of clusters with calibrated times, and compares them with the formulas of docs/model.md.
+    #[arg(long)]
+    queueing: bool,
+    /// With --queueing: only clusters of this number of nodes.
+    #[arg(long, requires = "queueing", value_parser = clap::value_parser!(u32).range(2..=1_000))]
+    nodes: Option<u32>,
+    /// With --queueing: only this share of the time in which a store gathers.
+    #[arg(long, requires = "queueing", value_parser = utilisation)]
+    utilisation: Option<f64>,
+    /// With --queueing: only the formulas.
+    #[arg(long, requires = "queueing")]
+    predict: bool,
+}
+
+/// Simulated time of a measurement of queues, or that of this number of segments, if it is longer.
+const QUEUEING_WINDOW: Duration = Duration::from_secs(120);
+const QUEUEING_SEGMENTS: u32 = 6_000;
+
+/// A utilisation at which a queue has an end.
+fn utilisation(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if number > 0.0 && number < 0.95 { Ok(number) } else { Err("not between 0 and 0.95".to_owned()) }
 }
 
 fn main() -> ExitCode {
@@ -50,6 +72,10 @@ fn main() -> ExitCode {
     {
         println!("{error}");
         return ExitCode::FAILURE;
+    }
+    if args.queueing {
+        compare_queues(&args);
+        return ExitCode::SUCCESS;
     }
     match args.inject.as_deref() {
         Some("all") => run_all_bugs(&args),
@@ -62,6 +88,17 @@ fn main() -> ExitCode {
             }
         },
         None => run_seeds(&args, None),
+    }
+}
+
+/// Prints the predictions for queues, and the measurements.
+fn compare_queues(args: &Args) {
+    println!("{}", QueueingReport::HEADER);
+    for load in QueueingLoad::all(args.nodes, args.utilisation) {
+        let predicted = QueueingReport::predict(load);
+        let report =
+            if args.predict { predicted } else { predicted.measure(args.from, QUEUEING_WINDOW, QUEUEING_SEGMENTS) };
+        println!("{report}");
     }
 }
 

@@ -40,6 +40,12 @@ impl SeededRng {
         min + Duration::from_micros(self.below(micros + 1) as u64)
     }
 
+    /// A number of the exponential distribution with this mean: the time until the next of independent events.
+    pub(crate) fn exponential(&self, mean: f64) -> f64 {
+        let unit = ((self.0.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+        -mean * unit.ln()
+    }
+
     /// A random element.
     pub(crate) fn choose<'a, T>(&self, items: &'a [T]) -> Option<&'a T> {
         items.get(self.below(items.len()))

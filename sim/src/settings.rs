@@ -17,7 +17,7 @@ pub(crate) const DIR: &str = "/data";
 pub(crate) const MEMBER_FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Longer than any run.
-const NEVER: Duration = Duration::from_secs(365 * 24 * 3_600);
+pub(crate) const NEVER: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// How long streams are kept that no client writes.
 const OTHER_STREAMS_AGE: Duration = Duration::from_secs(30);

@@ -62,7 +62,8 @@
 //! A body arrives in order, and whole or with an error; its writer waits for its reader. Nothing of a dead process runs any
 //! more, not even its cleanup, as far as disk, tasks and network are concerned.
 //!
-//! Not simulated: computing takes no time, and blocking work happens at one moment. Wall clocks jump but do not drift. Hosts
+//! Not simulated: computing takes no time, unless it is counted in that of a sync ([`Fs::set_sync_duration`]), and blocking work
+//! happens at one moment. Wall clocks jump but do not drift. Hosts
 //! keep their addresses. Bytes are not changed in transit. Connections share no bandwidth and no memory.
 
 mod clock;
@@ -73,12 +74,14 @@ mod handle;
 mod inline_tasks;
 mod inode;
 mod names;
+mod sync_duration;
 mod world;
 
 pub use clock::Clock;
 pub use entropy::Entropy;
 pub use fs::Fs;
 pub use inline_tasks::InlineTasks;
+pub use sync_duration::SyncDuration;
 pub use world::{Delay, Host, Network, NetworkConditions, Observer, World};
 
 /// What a power cut does to unsynced changes.

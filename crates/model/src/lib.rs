@@ -20,6 +20,7 @@
 //! ```
 #![deny(clippy::indexing_slicing)]
 
+mod arrivals;
 mod background;
 mod collision;
 mod distribution;
@@ -27,6 +28,7 @@ mod failure;
 mod fork_join;
 mod gossip;
 mod group_commit;
+mod lease_race;
 mod littles_law;
 mod number;
 mod repair;
@@ -39,6 +41,7 @@ mod special;
 #[cfg(test)]
 mod oracle;
 
+pub use arrivals::superposed_variation_squared;
 pub use background::BackgroundShare;
 pub use collision::Collision;
 pub use distribution::{Distribution, DistributionError, HistogramError, SECONDS_MAX, SECONDS_MIN};
@@ -46,6 +49,7 @@ pub use failure::NodeFailures;
 pub use fork_join::ForkJoin;
 pub use gossip::{FailureDetection, Rumour};
 pub use group_commit::{CommitCycle, GroupCommit};
+pub use lease_race::LeaseRace;
 pub use littles_law::Flow;
 pub use repair::RepairTime;
 pub use scalability::{Estimate, ScalabilityError, ScalabilityFit, ScalabilityLaw};

@@ -1,7 +1,11 @@
 //! How often a segment closes: when it has its bytes, or its age.
 
+use crate::distribution::Distribution;
 use crate::number::{non_negative, positive};
 use crate::special::gamma_tail;
+
+/// Most appends in a segment for which [`SegmentFormation::record_wait`] adds up their intervals.
+const APPENDS_ADDED_MAX: u32 = 64;
 
 /// Appends to one segment, which closes at a size or at an age.
 ///
@@ -40,6 +44,25 @@ impl SegmentFormation {
         Some((fill * (1.0 - gamma_tail(further + 1.0, x)) + age * gamma_tail(further, x)).min(age).min(fill))
     }
 
+    /// The time in seconds from an append to the close of its segment, over all appends, if segments close by their size and not
+    /// by their age. `None` as for [`mean_age_seconds`](Self::mean_age_seconds), and if it is out of the range of a
+    /// [`Distribution`].
+    ///
+    /// Append *i* of *k* waits for *k* − *i* exponential intervals. Exact up to 64 appends; above, a uniform time up to the mean
+    /// time of all intervals, which has the right mean and is too narrow.
+    pub fn record_wait(&self) -> Option<Distribution> {
+        let rate = positive(self.appends_per_second)?;
+        let appends = (positive(self.bytes_max)? / positive(self.append_bytes)?).ceil();
+        if appends > f64::from(APPENDS_ADDED_MAX) {
+            return Distribution::uniform(0.0, (appends - 1.0) / rate).ok();
+        }
+        let interval = Distribution::exponential(1.0 / rate).ok()?;
+        let first = Distribution::constant(0.0).ok()?;
+        let waits: Vec<Distribution> =
+            std::iter::successors(Some(first), |wait| Some(wait.plus(&interval))).take(appends as usize).collect();
+        Distribution::mixture(&waits.iter().map(|wait| (1.0, wait)).collect::<Vec<_>>()).ok()
+    }
+
     /// Segments closed per second: one per mean age and mean time until the next append. `None` as for
     /// [`mean_age_seconds`](Self::mean_age_seconds).
     pub fn segments_per_second(&self) -> Option<f64> {
@@ -56,7 +79,7 @@ impl SegmentFormation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oracle::{ODD_NUMBERS, OracleRandom, assert_near};
+    use crate::oracle::{ODD_NUMBERS, OracleRandom, assert_near, mean, quantile};
 
     #[test]
     fn segments_equal_those_of_simulated_appends() {
@@ -104,6 +127,36 @@ mod tests {
     }
 
     #[test]
+    fn records_wait_as_simulated_ones_for_the_close_of_their_segment() {
+        for appends in [1_u32, 8, 200] {
+            let model = SegmentFormation {
+                appends_per_second: 7.0,
+                append_bytes: 100.0,
+                bytes_max: 100.0 * f64::from(appends),
+                age_seconds_max: 1e3,
+            };
+            let mut random = OracleRandom::new(5);
+            let mut waits = Vec::new();
+            for _ in 0..400_000 / appends {
+                let intervals: Vec<f64> = (1..appends).map(|_| random.exponential(1.0 / 7.0)).collect();
+                waits.push(0.0);
+                waits.extend(intervals.iter().rev().scan(0.0, |sum, interval| {
+                    *sum += interval;
+                    Some(*sum)
+                }));
+            }
+            let wait = model.record_wait().unwrap();
+            let name = format!("wait for the close of a segment of {appends} appends");
+            if appends > 1 {
+                assert_near(&format!("{name}, mean"), wait.mean(), mean(&waits), 0.01);
+                assert_near(&format!("{name}, 99th percentile"), wait.quantile(0.99), quantile(&mut waits, 0.99), 0.1);
+            } else {
+                assert!(wait.mean() < 1e-9 && mean(&waits) < 1e-9, "{name}");
+            }
+        }
+    }
+
+    #[test]
     fn odd_numbers_give_no_panic() {
         for appends_per_second in ODD_NUMBERS {
             for append_bytes in ODD_NUMBERS {
@@ -112,7 +165,7 @@ mod tests {
                         let model = SegmentFormation { appends_per_second, append_bytes, bytes_max, age_seconds_max };
                         let age = model.mean_age_seconds();
                         assert!(age.is_none_or(|age| (0.0..=age_seconds_max).contains(&age)), "{model:?} {age:?}");
-                        let _ = (model.mean_bytes(), model.segments_per_second());
+                        let _ = (model.mean_bytes(), model.segments_per_second(), model.record_wait());
                     }
                 }
             }

@@ -22,7 +22,7 @@ pub struct SharedServers {
 }
 
 /// Probability that all servers are busy at an arrival, if `load` servers are busy on average. Source: Erlang, 1917.
-fn erlang_c(servers: u32, load: f64) -> f64 {
+pub(crate) fn erlang_c(servers: u32, load: f64) -> f64 {
     if load <= 0.0 {
         return 0.0;
     }
@@ -75,6 +75,27 @@ impl SharedServers {
         let delayed = residual.plus(&residual.geometric_sum(self.utilisation())?);
         let none = Distribution::constant(0.0).ok()?;
         Distribution::mixture(&[(1.0 - probability, &none), (probability, &delayed)]).ok()
+    }
+
+    /// The time in seconds that a request waits if the time between arrivals has this squared coefficient of variation instead of
+    /// 1: [`wait`](Self::wait), scaled. `None` as for that, and if the number is negative or not finite.
+    ///
+    /// The mean is `(arrivals + variation²) / (1 + variation²)` times that of Poisson arrivals (Allen and Cunneen, 1990), times a
+    /// correction for a low utilisation (Krämer and Langenbach-Belz, 1976):
+    /// `exp(−2/3 · (1 − ρ)/ρ · (1 − arrivals)² / (arrivals + variation²))` for even arrivals, and
+    /// `exp(−(1 − ρ) · (arrivals − 1) / (arrivals + 4 variation²))` for uneven ones. Only the wait is scaled, and not its
+    /// probability, so it is an approximation of the distribution.
+    pub fn wait_of_arrivals(&self, arrival_variation_squared: f64) -> Option<Distribution> {
+        let (arrivals, variation) = (non_negative(arrival_variation_squared)?, self.service.variation());
+        let (service, load) = (variation * variation, self.utilisation());
+        let exponent = if arrivals < 1.0 {
+            2.0 / 3.0 * (1.0 - load) / load * (1.0 - arrivals).powi(2) / (arrivals + service)
+        } else {
+            (1.0 - load) * (arrivals - 1.0) / (arrivals + 4.0 * service)
+        };
+        // Constant times between arrivals and of service make no queue, and an exponent without limit.
+        let correction = if exponent.is_nan() { 0.0 } else { (-exponent).exp() };
+        self.wait()?.scaled((arrivals + service) / (1.0 + service) * correction).ok()
     }
 
     /// The time in seconds from the arrival of a request to the end of its service; `None` if the utilisation is 1 or more.

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::inode::Inode;
 use super::names::{InodeNumber, Names};
+use super::sync_duration::DiskSyncDelay;
 use super::{Clock, Entropy, PowerCutLoss};
 use crate::{Clock as _, DirEntry, EntryKind, FileIdentity, FileStat, Space};
 
@@ -42,6 +43,8 @@ pub(super) struct Disk {
     /// [`Self::used_bytes`] until the next change; they are read far more often than they change.
     used_bytes_cache: Cell<Option<u64>>,
     pub(super) faults: DiskFaults,
+    /// What syncs take; `None` if they take no time.
+    pub(super) sync_delay: Option<DiskSyncDelay>,
     /// Open handles.
     pub(super) handles: usize,
     /// Number of power cuts.
@@ -100,7 +103,7 @@ impl Disk {
         Self { dirs: ["", "/"].map(PathBuf::from).into(), ..Self::default() }
     }
 
-    /// The disk after a power cut: the same capacity, without faults and open handles.
+    /// The disk after a power cut: the same capacity and times, without faults and open handles.
     pub(super) fn after_power_cut(&self, how: PowerCutLoss, seed: u64) -> Self {
         let rng = Entropy::seeded(seed);
         let names = self.names.after_power_cut(how, &rng);
@@ -122,6 +125,7 @@ impl Disk {
             inodes: nodes,
             next_inode: self.next_inode,
             faults,
+            sync_delay: self.sync_delay.clone(),
             boots: self.boots + 1,
             ..Self::default()
         }
@@ -140,6 +144,7 @@ impl Disk {
             inodes: inodes.map(|(id, node)| (*id, node.without_handles())).collect(),
             next_inode: self.next_inode,
             faults: self.faults.clone(),
+            sync_delay: self.sync_delay.clone(),
             boots: self.boots,
             ..Self::default()
         }
@@ -354,6 +359,7 @@ impl Disk {
     pub(super) fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
         self.faults.count_sync()?;
         self.check_dir(Some(dir))?;
+        self.delay_by_sync(0);
         if self.faults.fails_at_random() {
             return Err(Errno::IO.into());
         }
@@ -405,6 +411,8 @@ impl Disk {
         self.faults.count_sync()?;
         let counted = self.faults.failing_syncs > 0;
         let fails = counted || self.faults.fails_at_random();
+        let bytes = self.inode(id)?.unsynced_bytes();
+        self.delay_by_sync(bytes);
         let node = self.inode_mut(id)?;
         if !fails {
             node.sync();
@@ -413,6 +421,13 @@ impl Disk {
         node.fail_sync();
         self.faults.failing_syncs -= u64::from(counted);
         Err(Errno::IO.into())
+    }
+
+    /// Adds the time of a sync, also of one that fails.
+    fn delay_by_sync(&mut self, bytes: u64) {
+        if let Some(delay) = &mut self.sync_delay {
+            delay.add(bytes);
+        }
     }
 
     pub(super) fn lock(&mut self, path: &Path) -> io::Result<InodeNumber> {

@@ -5,9 +5,11 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::disk::Disk;
 use super::handle::{self, SharedDisk, SimFileLock};
+use super::sync_duration::{DiskSyncDelay, SyncDuration};
 use super::{Clock, Entropy, PowerCutLoss};
 use crate::{DirEntry, File, FileLock, FileStat, Space};
 
@@ -70,6 +72,21 @@ impl Fs {
     /// the names unsynced.
     pub fn fail_some_syncs(&self, share: f64, seed: u64) {
         self.0.disk().faults.failing_share = Some((share, Entropy::seeded(seed)));
+    }
+
+    /// Makes syncs of files and directories take time, drawn by `seed`; `None`, the default, is no time. A kill and a power cut
+    /// keep it.
+    ///
+    /// Work of [`crate::Tasks::spawn_blocking`] on a host of a [`World`](super::World) takes longer by the sum of its syncs. It
+    /// happens at one moment nevertheless: its caller, and whatever it wakes, go on when that time has passed. Syncs outside of
+    /// such work take no time.
+    pub fn set_sync_duration(&self, time: Option<SyncDuration>, seed: u64) {
+        self.0.disk().sync_delay = time.map(|time| DiskSyncDelay::new(time, seed));
+    }
+
+    /// What syncs have taken since the last call.
+    pub(super) fn take_sync_delay(&self) -> Duration {
+        self.0.disk().sync_delay.as_mut().map_or(Duration::ZERO, DiskSyncDelay::take)
     }
 
     /// Sets the capacity so that `free_bytes` are free.

@@ -56,6 +56,15 @@ impl Inode {
         self.live.resize(size, 0);
     }
 
+    /// Bytes that the next sync makes durable.
+    pub(super) fn unsynced_bytes(&self) -> u64 {
+        let bytes = self.pending.iter().map(|change| match change {
+            ContentChange::Write { bytes, .. } => bytes.len() as u64,
+            ContentChange::Resize { .. } => 0,
+        });
+        bytes.sum()
+    }
+
     pub(super) fn sync(&mut self) {
         for change in self.pending.drain(..) {
             change.apply(&mut self.durable);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bucksaw_env::sim::{Delay, PowerCutLoss, World};
+use bucksaw_env::sim::{Delay, PowerCutLoss, SyncDuration, World};
 use bucksaw_env::{Tasks, run_blocking, with_timeout};
 use tokio::sync::{Semaphore, mpsc, watch};
 
@@ -183,6 +183,45 @@ fn blocking_work_takes_its_delay_and_runs_once() {
     assert_eq!(counting.get(), 0);
     world.run_for(ms(200));
     assert_eq!(counting.get(), 1);
+}
+
+#[test]
+fn syncs_delay_their_blocking_work_and_what_it_wakes() {
+    let world = World::new(1);
+    let host = world.add_host("node");
+    host.set_blocking_delay(Delay::uniform(ms(0), ms(0)));
+    let time = SyncDuration { mean: ms(5), seconds_per_byte: 0.001, variation: 0.0 };
+    let (env, tasks) = (host.env(), host.tasks());
+    let file = env.fs.create(Path::new("/log")).unwrap();
+    let append_and_sync = |bytes: usize| {
+        let file = Arc::clone(&file);
+        move || {
+            file.append(&[&vec![0; bytes]]).unwrap();
+            file.sync().unwrap();
+        }
+    };
+    world.block_on(run_blocking(&tasks, append_and_sync(10)));
+    assert_eq!(world.now(), ms(0), "no time by default");
+    host.fs().set_sync_duration(Some(time), 1);
+    append_and_sync(10)();
+    world.block_on(run_blocking(&tasks, append_and_sync(20)));
+    assert_eq!(world.now(), ms(25), "the sync outside of blocking work took no time");
+
+    let (woken, waiting) = tokio::sync::oneshot::channel();
+    let (work, fs) = (append_and_sync(10), Arc::clone(&env.fs));
+    drop(tasks.spawn_blocking(Box::new(move || {
+        work();
+        woken.send(()).unwrap();
+        fs.sync_dir(Path::new("/")).unwrap();
+    })));
+    world.block_on(waiting).unwrap();
+    assert_eq!(world.now(), ms(25 + 15 + 5));
+
+    host.kill();
+    host.restart();
+    let file = host.env().fs.create(Path::new("/other")).unwrap();
+    world.block_on(run_blocking(&host.tasks(), move || file.sync().unwrap()));
+    assert_eq!(world.now(), ms(50), "a kill keeps the times");
 }
 
 #[test]

@@ -23,8 +23,8 @@ use super::ready_queue::{ReadyQueue, TaskId};
 use super::run_hash::{RunHash, TraceEvent};
 use super::timers::{ScheduledAction, TimerAction, TimerKey, TimerMap};
 use crate::lock;
-use crate::sim::Entropy;
 use crate::sim::clock::ElapsedNanos;
+use crate::sim::{Entropy, Fs};
 use crate::{BoxFuture, Entropy as _};
 
 /// Maximum steps without an advance of time; more indicate a busy loop.
@@ -128,6 +128,22 @@ impl Executor {
         let at = state.now.saturating_add(time);
         let timer = state.timer_key(at);
         state.timers.insert(timer, TimerAction::Run(owner, action));
+    }
+
+    /// Runs blocking work of a process now, and returns the time that its syncs take. The tasks that it wakes go on after that
+    /// time. No other task is awake when an action runs.
+    pub(super) fn run_blocking_work(self: &Arc<Self>, owner: Owner, work: impl FnOnce()) -> Duration {
+        let disk = self.state().host_of(owner).map(|host| host.disk.clone());
+        let take_delay = || disk.as_ref().map_or(Duration::ZERO, Fs::take_sync_delay);
+        // Syncs outside of blocking work take no time.
+        take_delay();
+        work();
+        let delay = take_delay();
+        if !delay.is_zero() {
+            let (executor, woken) = (Arc::clone(self), self.ready.take_all());
+            self.schedule(delay, None, Box::new(move || executor.wake_all(woken)));
+        }
+        delay
     }
 
     /// Resolves when `condition` holds, which is tested after each [`Self::notify_changed`].

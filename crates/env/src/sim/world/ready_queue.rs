@@ -32,6 +32,11 @@ impl ReadyQueue {
         if chosen < count { Some(tasks.remove(chosen)) } else { None }
     }
 
+    /// Takes all tasks.
+    pub(super) fn take_all(&self) -> Vec<TaskId> {
+        std::mem::take(&mut *self.tasks())
+    }
+
     pub(super) fn waker(self: &Arc<Self>, task: TaskId) -> Waker {
         Waker::from(Arc::new(TaskWaker { task, ready: Arc::clone(self) }))
     }

@@ -25,14 +25,14 @@ impl crate::Tasks for Tasks {
         Box::pin(self.executor.sleep(time))
     }
 
-    /// The work runs at one moment within its delay. So a process can end before the work, or after it and before the caller
-    /// gets the result.
+    /// The work runs at one moment within its delay, which the time of its syncs extends. So a process can end before the work, or
+    /// after it and before the caller gets the result.
     fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<()> {
         let (before, after) = self.split_blocking_delay();
         let (sender, done) = oneshot::channel();
         let (executor, owner) = (Arc::clone(&self.executor), self.owner);
         let action = move || {
-            work();
+            let after = after.saturating_add(executor.run_blocking_work(owner, work));
             let finish = move || {
                 // The caller may have been dropped.
                 let _ = sender.send(());
