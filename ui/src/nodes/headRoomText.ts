@@ -39,7 +39,7 @@ export function basis(room: HeadRoomFacts): string {
   const { disk_seconds: time, disk_growth_bytes_per_second: growth } = room;
   if (time === null || growth === null) return `${cpu}; disk growth is not known yet`;
   if (growth <= 0) return cpu;
-  return `${cpu}; the disk fills by ${bytes(growth)}/s over ${duration(time)}`;
+  return `${cpu}; the disk fills by ${bytes(growth)}/s over ${about(time)}`;
 }
 
 /** A sentence per resource with little head-room. */
