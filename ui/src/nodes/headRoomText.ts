@@ -71,7 +71,7 @@ function diskText({ disk_seconds: known, disk_full_in_seconds: seconds }: HeadRo
   return known === null ? "disk not known yet" : "disk is not filling";
 }
 
-/** `3.1×`: rounded down, so that it promises nothing. */
+/** `3.1×`: rounded down, so that the load is not overstated. */
 function times(factor: number): string {
   if (factor > FACTOR_MAX) return `over ${FACTOR_MAX}×`;
   return `${factor < 10 ? (Math.floor(factor * 10) / 10).toFixed(1) : Math.floor(factor)}×`;
