@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { about } from "../src/lib/times.ts";
 import { basis, firstLimit, limits, warnings } from "../src/nodes/headRoomText.ts";
-import { clusterHealth } from "../src/nodes/health.ts";
+import { clusterHealth, inOrder } from "../src/nodes/health.ts";
 import type { HeadRoomFacts, NodeFacts } from "../src/state/cluster.ts";
 
 const room = (more: Partial<HeadRoomFacts> = {}): HeadRoomFacts => ({
@@ -63,7 +63,7 @@ describe("the head-room of a node", () => {
   });
 
   it("says what it is computed from", () => {
-    expect(basis(room())).toBe("0.65 of 2 cores in use over 1 min; the disk fills by 24.0 kB/s over 59 min");
+    expect(basis(room())).toBe("0.65 of 2 cores in use over 1 min; the disk fills by 24.0 kB/s over 59 minutes");
     expect(basis(room({ cores: 1, disk_growth_bytes_per_second: -5 }))).toBe("0.65 of 1 core in use over 1 min");
     const young = room({ seconds: 35, disk_seconds: null, disk_growth_bytes_per_second: null });
     expect(basis(young)).toBe("0.65 of 2 cores in use over 35 s; disk growth is not known yet");
@@ -102,6 +102,16 @@ describe("the head-room of a node", () => {
       healthy: true,
       text: "All is well: replication factor 1, 1 store alive. 1 node has little head-room.",
     });
+  });
+});
+
+describe("the order of nodes", () => {
+  it("has those with little head-room behind those with problems", () => {
+    const of = (id: string, more: Partial<NodeFacts>) => ({ ...node(room()), id, ...more });
+    const busy = of("busy", { head_room: room({ small: ["CPU"] }) });
+    const nodes = [of("a", {}), of("queried", {}), busy, of("halted", { state: "halted" })];
+    const order = inOrder({ nodes, queried_node: "queried" }).map(({ id }) => id);
+    expect(order).toEqual(["halted", "busy", "queried", "a"]);
   });
 });
 

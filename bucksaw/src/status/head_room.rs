@@ -12,7 +12,7 @@ pub(super) fn warning(node: &NodeFields) -> Option<String> {
     let small = node.get("head_room_small").and_then(Value::as_array)?;
     let value = |key: &str| node.get(key).and_then(Value::as_f64);
     let of = |resource: &str, key: &str| small.iter().any(|name| name == resource).then(|| value(key)).flatten();
-    // Rounded down, so that it promises nothing.
+    // Rounded down, so that the load is not overstated.
     let cpu = of("CPU", "head_room_cpu_full_at_load_factor")
         .map(|factor| format!("its CPU is full at {:.1} times this load", (factor * 10.0).floor() / 10.0));
     // A disk that is full is the state of the node.

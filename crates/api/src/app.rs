@@ -56,7 +56,7 @@ pub trait StatusPart: Debug + Send + Sync {
     /// The value: an object, or `null` while it is not known. Called for each status; it must not block.
     fn value(&self) -> Value;
 
-    /// Sees the metrics of the node in OpenMetrics text, every few seconds. `uptime` is that of the node; it must not block.
+    /// Called every few seconds with the uptime of the node and its metrics in OpenMetrics text; it must not block.
     fn observe(&self, _uptime: Duration, _metrics: &str) {}
 }
 

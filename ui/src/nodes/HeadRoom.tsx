@@ -17,8 +17,8 @@ export function HeadRoom({ node }: { node: NodeFacts }) {
   }
   const found = warnings(node);
   return (
-    <section aria-label="Head-room">
-      <p className={cx(styles.line, found.length > 0 && styles.small)}>
+    <div data-testid="head-room">
+      <p className={styles.line}>
         <b>Head-room</b>
         {limits(room).map(({ text, near }) => (
           <span key={text} className={cx(near && styles.near)}>
@@ -34,6 +34,6 @@ export function HeadRoom({ node }: { node: NodeFacts }) {
           ))}
         </div>
       )}
-    </section>
+    </div>
   );
 }

@@ -39,7 +39,7 @@ export function basis(room: HeadRoomFacts): string {
   const { disk_seconds: time, disk_growth_bytes_per_second: growth } = room;
   if (time === null || growth === null) return `${cpu}; disk growth is not known yet`;
   if (growth <= 0) return cpu;
-  return `${cpu}; the disk fills by ${bytes(growth)}/s over ${duration(time)}`;
+  return `${cpu}; the disk fills by ${bytes(growth)}/s over ${about(time)}`;
 }
 
 /** A sentence per resource with little head-room. */
@@ -71,7 +71,7 @@ function diskText({ disk_seconds: known, disk_full_in_seconds: seconds }: HeadRo
   return known === null ? "disk not known yet" : "disk is not filling";
 }
 
-/** `3.1×`: rounded down, so that it promises nothing. */
+/** `3.1×`: rounded down, so that the load is not overstated. */
 function times(factor: number): string {
   if (factor > FACTOR_MAX) return `over ${FACTOR_MAX}×`;
   return `${factor < 10 ? (Math.floor(factor * 10) / 10).toFixed(1) : Math.floor(factor)}×`;

@@ -182,12 +182,13 @@ export function reReplicatedDamage(node: NodeFacts): string | undefined {
   return parts.length === 0 ? undefined : `Its answers are complete: other stores have ${parts.join("; and ")}.`;
 }
 
-/** Nodes in display order: with problems, then the queried node, others, and last those that left. */
+/** Nodes in display order: with problems, with little head-room, then the queried node, others, and last those that left. */
 export function inOrder(cluster: ClusterFacts): NodeFacts[] {
   const rank = (node: NodeFacts) => {
     if (problems(node).length > 0 || damage(node) > 0) return 0;
-    if (node.id === cluster.queried_node) return 1;
-    return node.membership === "left" ? 3 : 2;
+    if (warnings(node).length > 0) return 1;
+    if (node.id === cluster.queried_node) return 2;
+    return node.membership === "left" ? 4 : 3;
   };
   return cluster.nodes.toSorted((one, other) => rank(one) - rank(other) || (one.id < other.id ? -1 : 1));
 }
