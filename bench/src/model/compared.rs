@@ -18,7 +18,7 @@ macro_rules! compared {
 }
 
 /// All figures that any scenario compares.
-const COMPARED: [Compared; 19] = [
+const COMPARED: [Compared; 20] = [
     compared!("cpu", "cores"),
     compared!("ack_mean", "ms"),
     compared!("ack_p99", "ms"),
@@ -34,6 +34,7 @@ const COMPARED: [Compared; 19] = [
     compared!("cpu_of_stores", "cores"),
     compared!("written_by_ingest_nodes", "MB/s"),
     compared!("written_by_stores", "MB/s"),
+    compared!("segments_written", "MB/s"),
     compared!("found_mean", "ms"),
     compared!("found_p99", "ms"),
     compared!("queued", "MB"),

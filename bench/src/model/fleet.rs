@@ -25,8 +25,8 @@ const FORWARDERS: usize = 8;
 const NODES: usize = 3;
 const COPIES: usize = 2;
 
-/// The seed of the drawn loads.
-const SEED: u64 = 9;
+/// The seed of the drawn loads: of the first twelve, the one whose loads together are nearest to the mean of all, 17.8 MB/s.
+const SEED: u64 = 12;
 
 /// The experiment with the loads of its forwarders.
 #[derive(Clone, Debug)]
@@ -63,6 +63,7 @@ impl ModelScenario for FleetExperiment {
         let rate = load.bytes_per_second as f64;
         let accepted = plan.value("accepted at the peak")?;
         let in_queue = plan.queue_seconds(planner)?;
+        let stored = (plan.value("written to disk at the peak")? - accepted) * nodes / 1e6;
         let found = plan.value("until a record is found, p99")?;
         Ok(vec![
             figure("accepted", "MB/s", rate / 1e6),
@@ -72,7 +73,8 @@ impl ModelScenario for FleetExperiment {
             figure("cpu_of_ingest_nodes", "cores", plan.value("CPU of accepting")? * nodes),
             figure("cpu_of_stores", "cores", plan.value("CPU of gathering, encoding and merging")? * nodes),
             figure("written_by_ingest_nodes", "MB/s", accepted * nodes / 1e6),
-            figure("written_by_stores", "MB/s", (plan.value("written to disk at the peak")? - accepted) * nodes / 1e6),
+            figure("written_by_stores", "MB/s", stored),
+            figure("segments_written", "MB/s", stored),
             figure("in_queue_mean", "s", in_queue),
             figure("queued", "MB", rate * in_queue / 1e6),
             figure("ack_mean", "ms", plan.value("acknowledgement, mean")? * 1e3),

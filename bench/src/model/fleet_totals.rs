@@ -34,6 +34,8 @@ pub(super) struct FleetTotals {
     sender_cpu: f64,
     ingest_written: f64,
     store_written: f64,
+    /// Bytes of segment files that stores wrote, by their own count.
+    segments_written: f64,
 }
 
 impl FleetTotals {
@@ -45,6 +47,7 @@ impl FleetTotals {
             if node.role == FleetRole::Store {
                 totals.store_cpu += cpu;
                 totals.store_written += written;
+                totals.segments_written += sum(&metrics(node.http())?, "bucksaw_store_written_bytes_total");
                 continue;
             }
             totals.ingest_cpu += cpu;
@@ -77,6 +80,7 @@ impl FleetTotals {
             figure("cpu_of_forwarders", "cores", rate(|totals| totals.sender_cpu)),
             figure("written_by_ingest_nodes", "MB/s", rate(|totals| totals.ingest_written) / 1e6),
             figure("written_by_stores", "MB/s", rate(|totals| totals.store_written) / 1e6),
+            figure("segments_written", "MB/s", rate(|totals| totals.segments_written) / 1e6),
             figure("in_queue_mean", "s", rate(|totals| totals.consumed_byte_seconds) / consumed),
             figure("queued", "MB", f64::midpoint(self.queued_bytes, before.queued_bytes) / 1e6),
         ]

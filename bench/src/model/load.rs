@@ -14,8 +14,9 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
 use crate::node::http_client;
 
-/// Concurrent senders of one process of arrivals.
-const SENDERS: usize = 16;
+/// The least and the most concurrent senders of one process of arrivals. Between them there are as many as requests per second: enough for
+/// requests of a second each.
+const SENDERS: (usize, usize) = (16, 256);
 
 /// How long after the last request is due requests are still sent.
 const LATE_MAX: Duration = Duration::from_secs(5);
@@ -66,7 +67,8 @@ pub(super) fn send(
     moments: &[Duration],
     request: impl Fn(usize) -> TimedRequest + Sync,
 ) -> anyhow::Result<Vec<Duration>> {
-    let LoadWindow { started, from, .. } = window;
+    let LoadWindow { started, from, until } = window;
+    let senders = moments.len() / (until.as_secs() as usize).max(1);
     let (next, times) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let sender = || {
         let mut http = http_client(address)?;
@@ -86,7 +88,7 @@ pub(super) fn send(
         }
     };
     thread::scope(|scope| {
-        let senders: Vec<_> = (0..SENDERS).map(|_| scope.spawn(sender)).collect();
+        let senders: Vec<_> = (0..senders.clamp(SENDERS.0, SENDERS.1)).map(|_| scope.spawn(sender)).collect();
         senders.into_iter().try_for_each(|sender| sender.join().map_err(|_| anyhow!("a sender panicked"))?)
     })?;
     times.into_inner().map_err(|_| anyhow!("a sender panicked"))

@@ -10,6 +10,10 @@ use serde_json::Value;
 use super::environment::NodeEnvironment;
 use super::planned_load::PlannedLoad;
 
+/// A store gathers what waits in a queue when it is this much text or this old: the defaults of the store.
+const GATHER_BYTES: f64 = (128_u32 << 20) as f64;
+const GATHER_SECONDS: f64 = 10.0;
+
 /// The program, and the costs from which all predictions are made.
 #[derive(Debug)]
 pub(super) struct Planner {
@@ -86,12 +90,11 @@ impl CapacityPlan {
         limits.filter_map(of).reduce(f64::min).context("the plan has no limit")
     }
 
-    /// Seconds that a byte of text is in the queue on average: half of the age at which a segment is closed, and its gather, for which it does
-    /// not wait below overload. The plan itself has an upper bound of the 99th percentile only.
+    /// Seconds that a byte of text is in the queue on average: half of the time in which a batch for a gather collects, and its gather, for
+    /// which it does not wait below overload. The plan itself has an upper bound of the 99th percentile only.
     pub(super) fn queue_seconds(&self, planner: &Planner) -> anyhow::Result<f64> {
-        let age = 1.0 / self.value("queue segments closed")?;
-        let gather = self.value("accepted at the peak")? * age * planner.cost("store", "seconds_per_byte")?;
-        Ok(age / 2.0 + gather)
+        let accepted = self.value("accepted at the peak")?;
+        Ok(queue_seconds(accepted, planner.cost("store", "seconds_per_byte")?))
     }
 
     /// Cores of all work of a node.
@@ -99,6 +102,11 @@ impl CapacityPlan {
         let cores = ["CPU of accepting", "CPU of gathering, encoding and merging", "CPU of questions"];
         cores.into_iter().map(|name| self.value(name)).sum()
     }
+}
+
+fn queue_seconds(bytes_per_second: f64, store_seconds_per_byte: f64) -> f64 {
+    let collecting = (GATHER_BYTES / bytes_per_second).min(GATHER_SECONDS);
+    collecting / 2.0 + bytes_per_second * collecting * store_seconds_per_byte
 }
 
 #[cfg(test)]
@@ -115,6 +123,12 @@ mod tests {
         ]);
         assert_eq!(CapacityPlan(json!({ "limits": limits })).capacity().unwrap(), 3.0);
         assert!(CapacityPlan(json!({})).capacity().is_err());
+    }
+
+    #[test]
+    fn text_is_in_the_queue_until_it_is_old_or_much() {
+        assert_eq!(queue_seconds(1e6, 1e-8), 5.1);
+        assert!((queue_seconds(GATHER_BYTES, 1e-8) - 0.5 - GATHER_BYTES * 1e-8).abs() < 1e-9);
     }
 
     #[test]
