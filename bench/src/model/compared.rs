@@ -18,7 +18,7 @@ macro_rules! compared {
 }
 
 /// All figures that any scenario compares.
-const COMPARED: [Compared; 20] = [
+const COMPARED: [Compared; 22] = [
     compared!("cpu", "cores"),
     compared!("ack_mean", "ms"),
     compared!("ack_p99", "ms"),
@@ -31,7 +31,9 @@ const COMPARED: [Compared; 20] = [
     compared!("consumed", "times"),
     compared!("copies", "times"),
     compared!("cpu_of_ingest_nodes", "cores"),
+    compared!("cpu_of_busiest_ingest", "cores"),
     compared!("cpu_of_stores", "cores"),
+    compared!("cpu_of_busiest_store", "cores"),
     compared!("written_by_ingest_nodes", "MB/s"),
     compared!("written_by_stores", "MB/s"),
     compared!("segments_written", "MB/s"),

@@ -62,6 +62,8 @@ impl ModelScenario for FleetExperiment {
         let nodes = NODES as f64;
         let rate = load.bytes_per_second as f64;
         let accepted = plan.value("accepted at the peak")?;
+        let (accepting, storing) =
+            (plan.value("CPU of accepting")?, plan.value("CPU of gathering, encoding and merging")?);
         let in_queue = plan.queue_seconds(planner)?;
         let stored = (plan.value("written to disk at the peak")? - accepted) * nodes / 1e6;
         let found = plan.value("until a record is found, p99")?;
@@ -70,8 +72,10 @@ impl ModelScenario for FleetExperiment {
             figure("records", "1/s", rate / load.line_bytes as f64),
             figure("consumed", "times", 1.0),
             figure("copies", "times", COPIES as f64),
-            figure("cpu_of_ingest_nodes", "cores", plan.value("CPU of accepting")? * nodes),
-            figure("cpu_of_stores", "cores", plan.value("CPU of gathering, encoding and merging")? * nodes),
+            figure("cpu_of_ingest_nodes", "cores", accepting * nodes),
+            figure("cpu_of_busiest_ingest", "cores", accepting),
+            figure("cpu_of_stores", "cores", storing * nodes),
+            figure("cpu_of_busiest_store", "cores", storing),
             figure("written_by_ingest_nodes", "MB/s", accepted * nodes / 1e6),
             figure("written_by_stores", "MB/s", stored),
             figure("segments_written", "MB/s", stored),

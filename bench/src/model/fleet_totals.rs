@@ -20,7 +20,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(30);
 const SETTLE_MAX: Duration = Duration::from_secs(180);
 
 /// Totals of all nodes and senders.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct FleetTotals {
     accepted_bytes: f64,
     records: f64,
@@ -29,8 +29,9 @@ pub(super) struct FleetTotals {
     consumed_byte_seconds: f64,
     /// Bytes in queues at this moment.
     queued_bytes: f64,
-    ingest_cpu: f64,
-    store_cpu: f64,
+    /// CPU seconds of each ingest node, and of each store.
+    ingest_cpu: Vec<f64>,
+    store_cpu: Vec<f64>,
     sender_cpu: f64,
     ingest_written: f64,
     store_written: f64,
@@ -45,12 +46,12 @@ impl FleetTotals {
             let pid = node.pid().context("a node does not run")?;
             let (cpu, written) = (process::cpu_seconds(pid)?, process::written_bytes(pid)? as f64);
             if node.role == FleetRole::Store {
-                totals.store_cpu += cpu;
+                totals.store_cpu.push(cpu);
                 totals.store_written += written;
                 totals.segments_written += sum(&metrics(node.http())?, "bucksaw_store_written_bytes_total");
                 continue;
             }
-            totals.ingest_cpu += cpu;
+            totals.ingest_cpu.push(cpu);
             totals.ingest_written += written;
             let metrics = metrics(node.http())?;
             totals.accepted_bytes += sum(&metrics, "bucksaw_ingest_bytes_total");
@@ -71,12 +72,20 @@ impl FleetTotals {
         let rate = |of: fn(&Self) -> f64| (of(self) - of(before)) / seconds;
         let accepted = rate(|totals| totals.accepted_bytes);
         let consumed = rate(|totals| totals.consumed_bytes);
+        let cores = |after: &[f64], before: &[f64]| -> Vec<f64> {
+            after.iter().zip(before).map(|(after, before)| (after - before) / seconds).collect()
+        };
+        let ingest = cores(&self.ingest_cpu, &before.ingest_cpu);
+        let stores = cores(&self.store_cpu, &before.store_cpu);
+        let busiest = |cores: &[f64]| cores.iter().copied().fold(0.0, f64::max);
         vec![
             figure("accepted", "MB/s", accepted / 1e6),
             figure("records", "1/s", rate(|totals| totals.records)),
             figure("consumed", "times", consumed / accepted),
-            figure("cpu_of_ingest_nodes", "cores", rate(|totals| totals.ingest_cpu)),
-            figure("cpu_of_stores", "cores", rate(|totals| totals.store_cpu)),
+            figure("cpu_of_ingest_nodes", "cores", ingest.iter().sum()),
+            figure("cpu_of_busiest_ingest", "cores", busiest(&ingest)),
+            figure("cpu_of_stores", "cores", stores.iter().sum()),
+            figure("cpu_of_busiest_store", "cores", busiest(&stores)),
             figure("cpu_of_forwarders", "cores", rate(|totals| totals.sender_cpu)),
             figure("written_by_ingest_nodes", "MB/s", rate(|totals| totals.ingest_written) / 1e6),
             figure("written_by_stores", "MB/s", rate(|totals| totals.store_written) / 1e6),
@@ -122,18 +131,24 @@ mod tests {
 
     #[test]
     fn figures_are_rates_between_two_totals() {
-        let before = FleetTotals { accepted_bytes: 1e6, consumed_bytes: 5e5, store_cpu: 1.0, ..FleetTotals::default() };
+        let before = FleetTotals {
+            accepted_bytes: 1e6,
+            consumed_bytes: 5e5,
+            store_cpu: vec![1.0, 2.0],
+            ..FleetTotals::default()
+        };
         let after = FleetTotals {
             accepted_bytes: 21e6,
             consumed_bytes: 105e5,
             consumed_byte_seconds: 3e7,
-            store_cpu: 6.0,
+            store_cpu: vec![4.0, 4.0],
             queued_bytes: 4e6,
-            ..before
+            ..before.clone()
         };
         let figures = after.since(&before, Duration::from_secs(10));
         let value = |name: &str| figures.iter().find(|figure| figure.name == name).unwrap().value;
         assert_eq!((value("accepted"), value("consumed"), value("cpu_of_stores")), (2.0, 0.5, 0.5));
+        assert_eq!((value("cpu_of_busiest_store"), value("cpu_of_busiest_ingest")), (0.3, 0.0));
         assert_eq!((value("in_queue_mean"), value("queued")), (3.0, 2.0));
     }
 }
