@@ -108,6 +108,11 @@ impl BenchContext {
         BenchNode::start(&self.bucksaw, &self.path(name), more)
     }
 
+    /// The same by a launcher: see [`BenchNode::start_launched_by`].
+    pub(crate) fn node_launched_by(&self, launcher: &[String], name: &str, more: &[&str]) -> anyhow::Result<BenchNode> {
+        BenchNode::start_launched_by(launcher, &self.bucksaw, &self.path(name), more)
+    }
+
     /// Empty results of this program. Warns if its commit is unknown.
     pub(crate) fn results(&self, measured: &'static str) -> anyhow::Result<BenchResults> {
         let (commit, written) = (program::commit(&self.bucksaw), machine::written(&self.bucksaw)?);

@@ -40,7 +40,17 @@ pub(crate) struct BenchNode {
 impl BenchNode {
     /// Starts a node on free ports and waits until it is ready.
     pub(crate) fn start(bucksaw: &Path, dir: &Path, more: &[&str]) -> anyhow::Result<Self> {
-        Self::start_until(bucksaw, dir, more, |addresses| {
+        Self::start_launched_by(&[], bucksaw, dir, more)
+    }
+
+    /// The same by a launcher: a command that becomes the program whose name and arguments follow, with the same process id.
+    pub(crate) fn start_launched_by(
+        launcher: &[String],
+        bucksaw: &Path,
+        dir: &Path,
+        more: &[&str],
+    ) -> anyhow::Result<Self> {
+        Self::spawn(launcher, bucksaw, dir, more, |addresses| {
             let get = |address: &String| anyhow::Ok(http_client(address)?.get("/-/ready")?.status);
             addresses.get("http").is_some_and(|address| get(address).is_ok_and(|status| status == 200))
         })
@@ -53,13 +63,30 @@ impl BenchNode {
         more: &[&str],
         is_ready: impl Fn(&BTreeMap<String, String>) -> bool,
     ) -> anyhow::Result<Self> {
+        Self::spawn(&[], bucksaw, dir, more, is_ready)
+    }
+
+    fn spawn(
+        launcher: &[String],
+        bucksaw: &Path,
+        dir: &Path,
+        more: &[&str],
+        is_ready: impl Fn(&BTreeMap<String, String>) -> bool,
+    ) -> anyhow::Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let addresses = dir.join("addresses.json");
         if addresses.exists() {
             fs::remove_file(&addresses)?;
         }
         let log = File::create(dir.with_extension("stderr"))?;
-        let mut command = Command::new(bucksaw);
+        let mut command = match launcher {
+            [] => Command::new(bucksaw),
+            [program, arguments @ ..] => {
+                let mut command = Command::new(program);
+                command.args(arguments).arg(bucksaw);
+                command
+            }
+        };
         command.arg("serve").arg("--data-dir").arg(dir).args(["--log-level", "warn"]);
         for listener in ["", "-fast", "-durable", "-bulk"] {
             command.arg(format!("--listen{listener}")).arg("127.0.0.1:0");

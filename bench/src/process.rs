@@ -60,6 +60,13 @@ fn stat(pid: u32) -> anyhow::Result<String> {
     Ok(fields.to_owned())
 }
 
+/// Bytes that a process has caused to be written to disks.
+pub(crate) fn written_bytes(pid: u32) -> anyhow::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/io")).with_context(|| format!("no process {pid}"))?;
+    let bytes = text.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok());
+    bytes.with_context(|| format!("/proc/{pid}/io has no write_bytes"))
+}
+
 /// The maximum memory of a process in MB.
 pub(crate) fn peak_mb(pid: u32) -> anyhow::Result<f64> {
     status_mb(pid, "VmHWM:")

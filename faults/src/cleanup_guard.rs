@@ -12,7 +12,7 @@ use anyhow::Context as _;
 
 /// Runs the registered commands if the harness ends before the guard is dismissed.
 #[derive(Clone, Debug)]
-pub(crate) struct CleanupGuard(Arc<Mutex<CleanupShell>>);
+pub struct CleanupGuard(Arc<Mutex<CleanupShell>>);
 
 #[derive(Debug)]
 struct CleanupShell {
@@ -21,7 +21,11 @@ struct CleanupShell {
 }
 
 impl CleanupGuard {
-    pub(crate) fn start() -> anyhow::Result<Self> {
+    /// Starts the shell that undoes the changes.
+    ///
+    /// # Errors
+    /// There is no `sh`.
+    pub fn start() -> anyhow::Result<Self> {
         let mut command = Command::new("sh");
         command.args(["-c", "undo=$(cat); eval \"$undo\""]).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());

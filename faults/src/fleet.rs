@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::cgroup::launcher;
 use crate::cleanup_guard::CleanupGuard;
 use crate::http::{self, get};
 use crate::log::last_lines;
@@ -31,9 +32,12 @@ const FIRST_USER: u32 = 61_000;
 
 /// The role of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FleetRole {
+pub enum FleetRole {
+    /// Accepts records.
     Ingest,
+    /// Stores and searches them.
     Store,
+    /// Both.
     Both,
 }
 
@@ -49,7 +53,7 @@ impl FleetRole {
 
 /// Options common to all nodes.
 #[derive(Clone, Debug)]
-pub(crate) struct FleetConfig {
+pub struct FleetConfig {
     pub(crate) bucksaw: PathBuf,
     pub(crate) home: PathBuf,
     pub(crate) replication_factor: usize,
@@ -60,8 +64,11 @@ pub(crate) struct FleetConfig {
 }
 
 impl FleetConfig {
-    /// Finds an unused loopback network.
-    pub(crate) fn new(bucksaw: &Path, home: &Path, copies: usize, users: bool) -> anyhow::Result<Self> {
+    /// Finds an unused loopback network. `copies` is the replication factor; `users` gives each node a user of its own.
+    ///
+    /// # Errors
+    /// No loopback network is free.
+    pub fn new(bucksaw: &Path, home: &Path, copies: usize, users: bool) -> anyhow::Result<Self> {
         // Runs of one process, as in tests, start at different networks.
         static RUNS: AtomicU64 = AtomicU64::new(0);
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
@@ -88,12 +95,13 @@ impl FleetConfig {
 
 /// A node. It is killed on drop.
 #[derive(Debug)]
-pub(crate) struct FleetNode {
+pub struct FleetNode {
     config: FleetConfig,
     pub(crate) name: String,
     /// The program.
     pub(crate) program: PathBuf,
-    pub(crate) role: FleetRole,
+    /// Its role.
+    pub role: FleetRole,
     pub(crate) ip: Ipv4Addr,
     pub(crate) user: u32,
     pub(crate) dir: PathBuf,
@@ -104,15 +112,18 @@ pub(crate) struct FleetNode {
     /// The file of a control group to join.
     pub(crate) cgroup: Option<PathBuf>,
     /// Arguments for segment sizes and ages, instead of the defaults of the harness.
-    pub(crate) segment_arguments: Vec<String>,
+    pub segment_arguments: Vec<String>,
     /// Additional arguments.
-    pub(crate) extra_arguments: Vec<String>,
+    pub extra_arguments: Vec<String>,
     child: Option<Child>,
 }
 
 impl FleetNode {
     /// A node that is not started; `place` is its index among all nodes.
-    pub(crate) fn new(common: &FleetConfig, role: FleetRole, number: usize, place: u8) -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    /// Its directory cannot be made.
+    pub fn new(common: &FleetConfig, role: FleetRole, number: usize, place: u8) -> anyhow::Result<Self> {
         let name = format!("{} {number}", role.name());
         let home = common.home.join(name.replace([' ', ','], "-"));
         fs::create_dir_all(&home)?;
@@ -133,11 +144,15 @@ impl FleetNode {
         })
     }
 
-    pub(crate) fn http(&self) -> SocketAddr {
+    /// The address of its HTTP interface.
+    #[must_use]
+    pub fn http(&self) -> SocketAddr {
         (self.ip, HTTP).into()
     }
 
-    pub(crate) fn durable(&self) -> SocketAddr {
+    /// The address of its listener that acknowledges what is synced. A node that only stores has none.
+    #[must_use]
+    pub fn durable(&self) -> SocketAddr {
         (self.ip, DURABLE).into()
     }
 
@@ -165,13 +180,13 @@ impl FleetNode {
         fs::create_dir_all(&self.dir)?;
         let secret = self.secret()?;
         let log = File::options().create(true).append(true).open(self.log())?;
-        let mut command = match &self.cgroup {
-            None => Command::new(&self.program),
-            Some(file) => {
-                let mut shell = Command::new("sh");
-                shell.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(file).arg(&self.program);
-                shell
+        let mut command = match self.cgroup.as_deref().map(launcher).as_deref() {
+            Some([shell, arguments @ ..]) => {
+                let mut command = Command::new(shell);
+                command.args(arguments).arg(&self.program);
+                command
             }
+            _ => Command::new(&self.program),
         };
         command.arg("serve").arg("--data-dir").arg(&self.dir);
         command.args([
@@ -236,7 +251,9 @@ impl FleetNode {
         self.child.as_mut().and_then(|child| child.try_wait().ok().flatten())
     }
 
-    pub(crate) fn pid(&self) -> Option<u32> {
+    /// The id of its process, if it was started.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
 
@@ -255,7 +272,10 @@ impl FleetNode {
     }
 
     /// Stops the node and waits for its exit.
-    pub(crate) fn stop(&mut self) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// It does not run, does not stop, or fails at its end.
+    pub fn stop(&mut self) -> anyhow::Result<()> {
         self.signal(Signal::TERM)?;
         let until = Instant::now() + STOP_MAX;
         while let Some(child) = &mut self.child {
@@ -316,15 +336,21 @@ impl Drop for FleetNode {
     }
 }
 
-/// Ingest nodes and then stores, not started.
-pub(crate) fn pairs(common: &FleetConfig, each: usize) -> anyhow::Result<Vec<FleetNode>> {
+/// Ingest nodes and then stores, as many of each, not started.
+///
+/// # Errors
+/// Their directories cannot be made.
+pub fn pairs(common: &FleetConfig, each: usize) -> anyhow::Result<Vec<FleetNode>> {
     let roles =
         [FleetRole::Ingest, FleetRole::Store].into_iter().flat_map(|role| (0..each).map(move |number| (role, number)));
     roles.enumerate().map(|(place, (role, number))| FleetNode::new(common, role, number + 1, place as u8)).collect()
 }
 
 /// Starts nodes and waits until all are ready.
-pub(crate) fn start(nodes: &mut [FleetNode]) -> anyhow::Result<()> {
+///
+/// # Errors
+/// A node does not start, or ends.
+pub fn start(nodes: &mut [FleetNode]) -> anyhow::Result<()> {
     nodes.iter_mut().try_for_each(FleetNode::spawn)?;
     nodes.iter_mut().try_for_each(FleetNode::wait_ready)
 }

@@ -12,7 +12,8 @@
 //! Faults that need root (lost packets, small disks) are skipped without it and listed as skipped. At the end, however
 //! it comes, all processes and changes to the machine are removed.
 //!
-//! [`Ledger`], [`Random`], [`http`] and [`wait`] also serve the end-to-end tests and the benchmarks.
+//! [`Ledger`], [`Random`], [`http`] and [`wait`] also serve the end-to-end tests and the benchmarks; [`Cgroup`] and [`fleet`]
+//! the benchmarks.
 #![expect(clippy::disallowed_methods, reason = "uses real time, files and processes")]
 #![expect(clippy::print_stderr, reason = "prints the progress of long runs")]
 
@@ -22,7 +23,7 @@ mod compare;
 mod damage;
 mod fault;
 mod firewall;
-mod fleet;
+pub mod fleet;
 mod health_check;
 pub mod http;
 mod joining;
@@ -48,6 +49,8 @@ pub mod wait;
 mod wiped;
 
 pub use bucksaw_fixtures::Random;
+pub use cgroup::Cgroup;
+pub use cleanup_guard::CleanupGuard;
 pub use damage::{DamageOptions, DamageReport, damage};
 pub use joining::{JoiningOptions, measure_join};
 pub use kill::{KillOptions, KillReport, kill};

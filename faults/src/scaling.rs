@@ -34,6 +34,9 @@ const LINES: usize = 50_000;
 /// measurement.
 const SEGMENTS: [&str; 4] = ["--segment-max-bytes", "4MB", "--store-segment-bytes", "8MB"];
 
+/// The period of the CPU limits: short, so that no process waits long.
+const PERIOD: Duration = Duration::from_millis(50);
+
 /// The timeout of a node with a fraction of a core.
 const ASK_MAX: Duration = Duration::from_secs(10);
 
@@ -157,7 +160,7 @@ fn measure(scaling: &ScalingOptions, pairs: usize) -> anyhow::Result<ScalingFigu
         let role = if place % 2 == 0 { FleetRole::Ingest } else { FleetRole::Store };
         let mut node = FleetNode::new(&common, role, place / 2 + 1, place as u8)?;
         let percent = if role == FleetRole::Ingest { scaling.ingest_percent } else { scaling.store_percent };
-        let group = Cgroup::new(&node.name.replace(' ', "-"), percent, &common.cleanup)?;
+        let group = Cgroup::with_cpu_limit(&node.name.replace(' ', "-"), percent, PERIOD, &common.cleanup)?;
         node.cgroup = Some(group.procs());
         node.segment_arguments = SEGMENTS.map(str::to_owned).to_vec();
         groups.push(group);

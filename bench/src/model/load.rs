@@ -14,8 +14,12 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
 use crate::node::http_client;
 
-/// Concurrent senders of one process of arrivals.
-const SENDERS: usize = 16;
+/// The least and the most concurrent senders of one process of arrivals. Between them there are as many as requests per second: enough for
+/// requests of a second each.
+const SENDERS: (usize, usize) = (16, 256);
+
+/// How long after the last request is due requests are still sent.
+const LATE_MAX: Duration = Duration::from_secs(5);
 
 /// Moments at this mean rate until the end.
 pub(super) fn arrivals(per_second: f64, end: Duration, seed: u64) -> Vec<Duration> {
@@ -38,31 +42,53 @@ pub(super) struct TimedRequest {
     pub(super) body: Vec<u8>,
 }
 
-/// Sends a request at each moment after `started`, and returns the times from those moments after `from` to the answers.
+/// The times of a measurement, from its start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LoadWindow {
+    pub(super) started: Instant,
+    /// When the times begin to count.
+    pub(super) from: Duration,
+    /// When the last request is due.
+    pub(super) until: Duration,
+}
+
+impl LoadWindow {
+    /// Whether a request that is not sent yet will not be sent: the node is overloaded.
+    fn is_over(&self) -> bool {
+        self.started.elapsed() > self.until + LATE_MAX
+    }
+}
+
+/// Sends a request at each moment, and returns the times from those moments after the start of the window to the answers. A
+/// request that is still not sent [`LATE_MAX`] after the end counts with its time until then, which is less than it would take.
 pub(super) fn send(
     address: &str,
-    (started, from): (Instant, Duration),
+    window: LoadWindow,
     moments: &[Duration],
     request: impl Fn(usize) -> TimedRequest + Sync,
 ) -> anyhow::Result<Vec<Duration>> {
+    let LoadWindow { started, from, until } = window;
+    let senders = moments.len() / (until.as_secs() as usize).max(1);
     let (next, times) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let sender = || {
         let mut http = http_client(address)?;
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(due) = moments.get(at) else { return anyhow::Ok(()) };
-            let TimedRequest { method, target, body } = request(at);
-            thread::sleep(due.saturating_sub(started.elapsed()));
-            let answer = http.call(method, &target, &[("Content-Type", "text/plain")], &body)?;
+            if !window.is_over() {
+                let TimedRequest { method, target, body } = request(at);
+                thread::sleep(due.saturating_sub(started.elapsed()));
+                let answer = http.call(method, &target, &[("Content-Type", "text/plain")], &body)?;
+                ensure!(answer.status == 200, "{target}: status {}", answer.status);
+            }
             let time = started.elapsed().saturating_sub(*due);
-            ensure!(answer.status == 200, "{target}: status {}", answer.status);
             if *due >= from {
                 times.lock().map_err(|_| anyhow!("a sender panicked"))?.push(time);
             }
         }
     };
     thread::scope(|scope| {
-        let senders: Vec<_> = (0..SENDERS).map(|_| scope.spawn(sender)).collect();
+        let senders: Vec<_> = (0..senders.clamp(SENDERS.0, SENDERS.1)).map(|_| scope.spawn(sender)).collect();
         senders.into_iter().try_for_each(|sender| sender.join().map_err(|_| anyhow!("a sender panicked"))?)
     })?;
     times.into_inner().map_err(|_| anyhow!("a sender panicked"))
@@ -81,5 +107,20 @@ mod tests {
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
         assert!((variance.sqrt() / mean - 1.0).abs() < 0.05, "{mean} {variance}");
         assert_eq!(moments, arrivals(200.0, Duration::from_secs(100), 1));
+    }
+
+    #[test]
+    fn requests_that_are_much_too_late_count_and_are_not_sent() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let started = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
+        let window = LoadWindow { started, from: Duration::from_secs(2), until: Duration::from_secs(4) };
+        let moments = [1, 3, 4].map(Duration::from_secs);
+        let times = send(&address, window, &moments, |_| unreachable!("a request is made")).unwrap();
+        assert_eq!(times.len(), 2);
+        assert!(
+            times.iter().all(|time| (Duration::from_secs(55)..Duration::from_secs(80)).contains(time)),
+            "{times:?}"
+        );
     }
 }

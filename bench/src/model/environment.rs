@@ -1,0 +1,200 @@
+//! Machines of which this one plays the part: with less CPU, a slower disk, or slower calls of the system.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+
+use super::planned_load::RANGE;
+
+/// Bytes of one read of a queue segment, bytes of text of a stored block, and the reads of one: of its filter and of its columns.
+const QUEUE_READ_BYTES: f64 = (512_u32 << 10) as f64;
+const BLOCK_TEXT_BYTES: f64 = 16e6;
+const READS_PER_BLOCK: f64 = 2.0;
+
+/// What a node runs on. The same costs predict all of them: only what the environment changes by a known amount is
+/// changed in the calibration.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct NodeEnvironment {
+    pub(super) name: &'static str,
+    /// Hundredths of a core of a CPU quota.
+    pub(super) cpu_percent: Option<u64>,
+    /// The bandwidth to which writes to the disk are throttled, in bytes per second.
+    pub(super) write_bytes_per_second: Option<u64>,
+    /// By how much each `fsync` and `fdatasync` takes longer.
+    pub(super) sync_delay: Duration,
+    /// By how much each read of a file at an offset takes longer, if it is delayed. A node has no block cache then, so that
+    /// questions read their blocks.
+    pub(super) read_delay: Duration,
+}
+
+impl NodeEnvironment {
+    /// This machine as it is.
+    pub(super) const THIS_MACHINE: Self = Self {
+        name: "this machine",
+        cpu_percent: None,
+        write_bytes_per_second: None,
+        sync_delay: Duration::ZERO,
+        read_delay: Duration::ZERO,
+    };
+
+    /// This machine with a CPU quota.
+    pub(super) const fn with_cpu(name: &'static str, percent: u64) -> Self {
+        Self { name, cpu_percent: Some(percent), ..Self::THIS_MACHINE }
+    }
+
+    /// This machine with a disk of this bandwidth.
+    pub(super) const fn with_disk(name: &'static str, bytes_per_second: u64) -> Self {
+        Self { name, write_bytes_per_second: Some(bytes_per_second), ..Self::THIS_MACHINE }
+    }
+
+    /// This machine with slower syncs.
+    pub(super) const fn with_sync_delay(name: &'static str, millis: u64) -> Self {
+        Self { name, sync_delay: Duration::from_millis(millis), ..Self::THIS_MACHINE }
+    }
+
+    /// This machine with slower reads.
+    pub(super) const fn with_read_delay(name: &'static str, millis: u64) -> Self {
+        Self { name, read_delay: Duration::from_millis(millis), ..Self::THIS_MACHINE }
+    }
+
+    /// Those that are measured.
+    pub(super) const ALL: [Self; 9] = [
+        Self::with_cpu("0.25 cores", 25),
+        Self::with_cpu("0.5 cores", 50),
+        Self::with_cpu("1 core", 100),
+        Self::with_cpu("2 cores", 200),
+        Self::with_disk("disk of 10 MB/s", 10_000_000),
+        Self::with_disk("disk of 40 MB/s", 40_000_000),
+        Self::with_sync_delay("syncs + 5 ms", 5),
+        Self::with_sync_delay("syncs + 20 ms", 20),
+        Self::with_read_delay("reads + 5 ms", 5),
+    ];
+
+    /// The flags of `bucksaw plan` for it.
+    pub(super) fn plan_flags(&self) -> Vec<String> {
+        let mut flags = Vec::new();
+        if let Some(percent) = self.cpu_percent {
+            flags.extend(["--cores".to_owned(), (percent as f64 / 100.0).to_string()]);
+        }
+        if let Some(bytes) = self.write_bytes_per_second {
+            flags.extend(["--disk-rate".to_owned(), bytes.to_string()]);
+        }
+        flags
+    }
+
+    /// The flags of `bucksaw serve` for it.
+    pub(super) fn serve_flags(&self) -> &'static [&'static str] {
+        if self.read_delay.is_zero() { &[] } else { &["--query-cache-bytes", "0"] }
+    }
+
+    /// The reads of a file by which a question is longer, one after the other: those of all its text over the cores of this machine,
+    /// each of which has a thread. Text in the queue is read in windows of [`QUEUE_READ_BYTES`], and stored text in two reads per block.
+    pub(super) fn question_reads(&self, bytes_per_second: f64, queue_seconds: f64) -> f64 {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
+        let queued = queue_seconds.min(RANGE.as_secs_f64());
+        let stored = RANGE.as_secs_f64() - queued;
+        bytes_per_second * (queued / QUEUE_READ_BYTES + READS_PER_BLOCK * stored / BLOCK_TEXT_BYTES) / cores
+    }
+
+    /// The costs in it, from those of this machine: a sync is longer by its delay with the same standard deviation, and without a
+    /// block cache, all text costs what text outside of it costs.
+    pub(super) fn costs(&self, calibration: &toml::Table) -> anyhow::Result<toml::Table> {
+        let mut costs = calibration.clone();
+        if !self.sync_delay.is_zero() {
+            let sync = costs.get_mut("sync").and_then(toml::Value::as_table_mut);
+            let sync = sync.context("the calibration has no time of a sync")?;
+            let (mean, variation) = (float(sync, "mean_seconds")?, float(sync, "variation")?);
+            let longer = mean + self.sync_delay.as_secs_f64();
+            sync.insert("mean_seconds".to_owned(), longer.into());
+            sync.insert("variation".to_owned(), (variation * mean / longer).into());
+        }
+        if !self.read_delay.is_zero() {
+            let questions = costs.get_mut("questions").and_then(toml::Value::as_array_mut);
+            for question in questions.context("the calibration has no questions")? {
+                let question = question.as_table_mut().context("a question of the calibration is no table")?;
+                let cold = float(question, "cold_seconds_per_byte")?;
+                question.insert("cached_seconds_per_byte".to_owned(), cold.into());
+            }
+        }
+        Ok(costs)
+    }
+
+    /// The arguments of `strace` that inject its delays. Delays of several threads run at the same time. The node remains the process
+    /// that was started, as `-D` makes the tracer another one, so the CPU of the tracer is not that of the node.
+    pub(super) fn strace_arguments(&self) -> Option<Vec<String>> {
+        let delays = [("fsync,fdatasync", self.sync_delay), ("pread64", self.read_delay)];
+        let delays: Vec<_> = delays.into_iter().filter(|(_, delay)| !delay.is_zero()).collect();
+        if delays.is_empty() {
+            return None;
+        }
+        let calls: Vec<_> = delays.iter().map(|(calls, _)| *calls).collect();
+        let mut arguments = ["-D", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e"].map(str::to_owned).to_vec();
+        arguments.push(format!("trace={}", calls.join(",")));
+        for (calls, delay) in delays {
+            arguments.extend(["-e".to_owned(), format!("inject={calls}:delay_exit={}", delay.as_micros())]);
+        }
+        Some(arguments)
+    }
+}
+
+fn float(table: &toml::Table, name: &str) -> anyhow::Result<f64> {
+    table.get(name).and_then(toml::Value::as_float).ok_or_else(|| anyhow!("the calibration has no {name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn calibration() -> toml::Table {
+        let text = "[sync]\nmean_seconds = 0.001\nvariation = 0.6\n[[questions]]\ncold_seconds_per_byte = 3e-10\n\
+                    cached_seconds_per_byte = 1e-10\n";
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_sync_is_longer_by_its_delay_and_varies_as_much() {
+        let costs = NodeEnvironment::with_sync_delay("", 5).costs(&calibration()).unwrap();
+        let sync = costs["sync"].as_table().unwrap();
+        let (mean, variation) = (float(sync, "mean_seconds").unwrap(), float(sync, "variation").unwrap());
+        assert!((mean - 0.006).abs() < 1e-12, "{mean}");
+        assert!((mean * variation - 0.0006).abs() < 1e-12, "{variation}");
+        assert_eq!(costs["questions"], calibration()["questions"]);
+    }
+
+    #[test]
+    fn only_a_node_without_a_cache_pays_for_cold_text() {
+        let cached = |environment: NodeEnvironment| {
+            let costs = environment.costs(&calibration()).unwrap();
+            float(costs["questions"][0].as_table().unwrap(), "cached_seconds_per_byte").unwrap()
+        };
+        assert_eq!(cached(NodeEnvironment::with_read_delay("", 1)), 3e-10);
+        assert_eq!(cached(NodeEnvironment::with_cpu("", 50)), 1e-10);
+        assert!(NodeEnvironment::with_read_delay("", 1).costs(&toml::Table::new()).is_err());
+    }
+
+    #[test]
+    fn reads_grow_with_the_text_and_with_its_time_in_the_queue() {
+        let environment = NodeEnvironment::with_read_delay("", 1);
+        let (stored, queued) = (environment.question_reads(1e6, 0.0), environment.question_reads(1e6, 60.0));
+        assert!((queued / stored - BLOCK_TEXT_BYTES / 2.0 / QUEUE_READ_BYTES).abs() < 1e-9, "{stored} {queued}");
+        assert!((environment.question_reads(2e6, 0.0) - 2.0 * stored).abs() < 1e-9);
+    }
+
+    #[test]
+    fn flags_say_the_environment() {
+        let check = |environment: NodeEnvironment, plan: &str, serve: &str, strace: Option<&str>| {
+            assert_eq!(environment.plan_flags().join(" "), plan);
+            assert_eq!(environment.serve_flags().join(" "), serve);
+            let arguments = environment.strace_arguments().map(|arguments| arguments.join(" "));
+            let ends = strace.map(|end| arguments.as_ref().is_some_and(|arguments| arguments.ends_with(end)));
+            assert_eq!(ends, arguments.as_ref().map(|_| true), "{arguments:?}");
+        };
+        check(NodeEnvironment::THIS_MACHINE, "", "", None);
+        check(NodeEnvironment::with_cpu("", 25), "--cores 0.25", "", None);
+        check(NodeEnvironment::with_disk("", 7), "--disk-rate 7", "", None);
+        let sync = "-e trace=fsync,fdatasync -e inject=fsync,fdatasync:delay_exit=5000";
+        check(NodeEnvironment::with_sync_delay("", 5), "", "", Some(sync));
+        let read = "-e trace=pread64 -e inject=pread64:delay_exit=2000";
+        check(NodeEnvironment::with_read_delay("", 2), "", "--query-cache-bytes 0", Some(read));
+    }
+}
