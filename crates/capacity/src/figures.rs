@@ -1,6 +1,6 @@
 //! The figures of a plan, each with its formula.
 
-use bucksaw_model::{Collision, Distribution, NodeFailures, Rumour, SharedServers};
+use bucksaw_model::{Distribution, LeaseRace, NodeFailures, Rumour, SharedServers};
 
 use crate::calibration::QuestionCost;
 use crate::figure::{FigureUnit, PlanFigure, Section};
@@ -13,6 +13,9 @@ use crate::write_path::{QUEUE_SEGMENT_BYTES, QUEUE_SEGMENT_SECONDS};
 /// The interval in which a node sends news of members, in seconds, and to how many others.
 const GOSSIP_SECONDS: f64 = 0.2;
 const GOSSIP_FANOUT: u32 = 3;
+
+/// The pause of a store after a gather, or after it found no segment in any queue, in seconds.
+const FETCH_PAUSE_SECONDS: f64 = 0.02;
 
 /// All figures of a node.
 pub(crate) fn figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
@@ -167,13 +170,15 @@ fn store_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
     let age = (segment / node.accepted_by_one()).min(QUEUE_SEGMENT_SECONDS);
     let response = gathers.as_ref().and_then(SharedServers::response);
     let stored = response.map_or(f64::INFINITY, |response| age + response.quantile(0.99));
-    // By Little's law, and the one that is fetched.
-    let waiting = gathers.as_ref().and_then(|gathers| Some(gathers.mean_wait()? * gathers.arrivals_per_second));
-    let pending = waiting.map_or(f64::INFINITY, |waiting| waiting + 1.0);
     let per_second = gathers.as_ref().map_or(f64::INFINITY, |gathers| gathers.arrivals_per_second);
     let gather = gathers.as_ref().map_or(f64::INFINITY, |gathers| gathers.service.mean());
     let stores = node.store_nodes;
-    let collisions = Collision { stores: stores as u32, pending }.probability();
+    let race = LeaseRace {
+        stores: stores as u32,
+        segments_per_second: per_second,
+        busy_seconds: gather + FETCH_PAUSE_SECONDS,
+        vain_seconds: FETCH_PAUSE_SECONDS,
+    };
     vec![
         PlanFigure::new(
             Store,
@@ -190,11 +195,16 @@ fn store_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
         ),
         PlanFigure::new(
             Store,
-            "fetches in vain, if all stores fetch at the same moment",
-            collisions,
-            FigureUnit::Share,
-            "1 - (1 - 1/k)^(c - 1), the price of no coordinator: another store has leased the segment",
-            &[("k", pending, FigureUnit::Number), ("c", stores, FigureUnit::Number)],
+            "rounds over the queues in vain, per segment that a store takes",
+            race.vain_per_segment().unwrap_or(f64::INFINITY),
+            FigureUnit::Number,
+            "about (c - i·(gather + v)) / (1 + i·v), the price of no coordinator: all idle stores ask, and one gets the lease",
+            &[
+                ("c", stores, FigureUnit::Number),
+                ("i", per_second, FigureUnit::PerSecond),
+                ("gather", gather, FigureUnit::Seconds),
+                ("v", FETCH_PAUSE_SECONDS, FigureUnit::Seconds),
+            ],
         ),
         PlanFigure::new(
             Store,
