@@ -24,7 +24,7 @@ use bytes::Bytes;
 use sysinfo::System;
 
 use crate::node_client;
-use crate::plan::calibration_file;
+use crate::plan::built_in_calibration;
 use crate::progress::Progress;
 use measured_node::{MeasuredNode, MeasuredRoles};
 use sample::Sample;
@@ -112,7 +112,7 @@ async fn measure(sample: &Sample, directory: &Path, path: &Path) -> anyhow::Resu
         accept,
         sync,
         store,
-        scaling: calibration_file::built_in()?.scaling,
+        scaling: built_in_calibration()?.scaling,
         questions,
         base_memory_bytes,
     };
