@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use bucksaw_capacity::{AckPoint, CapacityInput, NodeCount, NodeSize, PlannedQuestion, QuestionKind, Targets};
+use bucksaw_capacity::{AckPoint, CapacityInput, NodeSize, PlannedNodes, PlannedQuestion, QuestionKind, Targets};
 use bucksaw_ingest::Durability;
 use bucksaw_record::time::parse_duration;
 use clap::Args;
@@ -196,9 +196,9 @@ impl PlanArgs {
             },
             failed_nodes: self.failed_nodes.unwrap_or(self.replication_factor.saturating_sub(1)),
             nodes: match (self.nodes, self.ingest_nodes, self.store_nodes) {
-                (_, Some(ingest), Some(store)) => NodeCount::Separate { ingest, store },
-                (Some(nodes), ..) => NodeCount::Both(nodes),
-                _ => NodeCount::Least,
+                (_, Some(ingest), Some(store)) => PlannedNodes::Separate { ingest, store },
+                (Some(nodes), ..) => PlannedNodes::Both(nodes),
+                _ => PlannedNodes::Least,
             },
         })
     }

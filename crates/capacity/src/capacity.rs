@@ -9,7 +9,7 @@ use crate::planned_node::PlannedNode;
 use crate::questions::QuestionFigures;
 use crate::repair::repair_seconds;
 use crate::resource::Resource;
-use crate::tier::{NodeCount, Tier};
+use crate::tier::{PlannedNodes, Tier};
 
 /// The most nodes of a plan: a node knows 1,000 others.
 const NODES_MAX: u32 = 1_000;
@@ -67,9 +67,9 @@ impl Capacity {
             (input.nodes_min()..=NODES_MAX).find(is_enough).unwrap_or(NODES_MAX)
         };
         let tiers: Vec<(u32, PlannedNode<'_>)> = match input.nodes {
-            NodeCount::Least => vec![both(least())],
-            NodeCount::Both(nodes) => vec![both(nodes)],
-            NodeCount::Separate { ingest, store } => {
+            PlannedNodes::Least => vec![both(least())],
+            PlannedNodes::Both(nodes) => vec![both(nodes)],
+            PlannedNodes::Separate { ingest, store } => {
                 let of = |tier| PlannedNode::of_one_role(input, calibration, tier, (ingest, store));
                 vec![(ingest, of(Tier::Ingest)), (store, of(Tier::Store))]
             }

@@ -2,7 +2,7 @@
 
 use crate::calibration::Calibration;
 use crate::question_kind::QuestionKind;
-use crate::tier::NodeCount;
+use crate::tier::PlannedNodes;
 
 /// When a request is acknowledged; each durability has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub struct CapacityInput {
     /// How many nodes of each tier may be down while all targets hold.
     pub failed_nodes: u32,
     /// The number of nodes.
-    pub nodes: NodeCount,
+    pub nodes: PlannedNodes,
 }
 
 /// Input that makes no sense, or that the calibration does not cover.
@@ -166,10 +166,10 @@ impl CapacityInput {
         }
         let too_few = |nodes| InputError::TooFewNodes { nodes, copies: self.copies, failed: self.failed_nodes };
         match self.nodes {
-            NodeCount::Both(nodes) | NodeCount::Separate { store: nodes, .. } if nodes < self.nodes_min() => {
+            PlannedNodes::Both(nodes) | PlannedNodes::Separate { store: nodes, .. } if nodes < self.nodes_min() => {
                 Err(too_few(nodes))
             }
-            NodeCount::Separate { ingest, .. } if ingest <= self.failed_nodes => {
+            PlannedNodes::Separate { ingest, .. } if ingest <= self.failed_nodes => {
                 Err(InputError::NoIngestNode { nodes: ingest, failed: self.failed_nodes })
             }
             _ => Ok(()),

@@ -41,7 +41,7 @@ pub use limits::ResourceLimit;
 pub use question_kind::QuestionKind;
 pub use questions::QuestionFigures;
 pub use resource::Resource;
-pub use tier::{NodeCount, Tier};
+pub use tier::{PlannedNodes, Tier};
 pub use work_counters::{NodeRates, WorkCounters};
 
 #[cfg(test)]

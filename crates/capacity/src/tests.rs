@@ -55,7 +55,7 @@ fn input() -> CapacityInput {
             network_bytes_per_second: 1e8,
         },
         failed_nodes: 0,
-        nodes: NodeCount::Least,
+        nodes: PlannedNodes::Least,
     }
 }
 
@@ -104,7 +104,7 @@ fn a_single_node_has_the_whole_load() {
 
 #[test]
 fn copies_and_nodes_divide_the_load() {
-    let input = CapacityInput { copies: 2, failed_nodes: 1, nodes: NodeCount::Both(5), ..input() };
+    let input = CapacityInput { copies: 2, failed_nodes: 1, nodes: PlannedNodes::Both(5), ..input() };
     let capacity = Capacity::of(&input, &calibration()).unwrap();
     // Four of five nodes are up.
     check(&capacity, "accepted at the peak", 2e7 / 4.0);
@@ -119,7 +119,7 @@ fn copies_and_nodes_divide_the_load() {
 
 #[test]
 fn separate_roles_divide_the_work() {
-    let nodes = NodeCount::Separate { ingest: 2, store: 4 };
+    let nodes = PlannedNodes::Separate { ingest: 2, store: 4 };
     let capacity = Capacity::of(&CapacityInput { copies: 2, nodes, ..input() }, &calibration()).unwrap();
     let sizes = [TierSize { tier: Tier::Ingest, nodes: 2 }, TierSize { tier: Tier::Store, nodes: 4 }];
     assert_eq!(capacity.tiers, sizes);
@@ -136,7 +136,7 @@ fn separate_roles_divide_the_work() {
     assert!((cores(Tier::Store) / (1e7 * 5e-9 + search) - 1.0).abs() < 1e-9);
     assert_eq!(capacity.limits.len(), 2 * Resource::ALL.len());
     assert_eq!(capacity.questions.len(), 1);
-    let none = CapacityInput { failed_nodes: 1, nodes: NodeCount::Separate { ingest: 1, store: 4 }, ..input() };
+    let none = CapacityInput { failed_nodes: 1, nodes: PlannedNodes::Separate { ingest: 1, store: 4 }, ..input() };
     assert_eq!(Capacity::of(&none, &calibration()), Err(InputError::NoIngestNode { nodes: 1, failed: 1 }));
 }
 
@@ -144,7 +144,7 @@ fn separate_roles_divide_the_work() {
 fn costs_grow_by_the_scalability_law() {
     let mut costs = calibration();
     costs.scaling = ScalingCost { contention: 0.02, contention_max: 0.04, coherence: 0.001, coherence_max: 0.002 };
-    let capacity = Capacity::of(&CapacityInput { nodes: NodeCount::Both(5), ..input() }, &costs).unwrap();
+    let capacity = Capacity::of(&CapacityInput { nodes: PlannedNodes::Both(5), ..input() }, &costs).unwrap();
     check(&capacity, "CPU per byte, relative to that of a single node", 1.0 + 0.02 * 4.0 + 0.001 * 20.0);
     check(&capacity, "CPU of accepting", 2e7 / 5.0 * 2.5e-9 * 1.1);
     check(&capacity, "CPU of gathering, encoding and merging", 2e7 / 5.0 * 5e-9 * 1.1);
@@ -153,7 +153,7 @@ fn costs_grow_by_the_scalability_law() {
 
 #[test]
 fn a_slow_disk_delays_cold_questions() {
-    let mut slow = CapacityInput { nodes: NodeCount::Both(1), ..input() };
+    let mut slow = CapacityInput { nodes: PlannedNodes::Both(1), ..input() };
     slow.node.memory_bytes = 0.0001 * f64::from(1_u32 << 30);
     let fast = Capacity::of(&slow, &calibration()).unwrap().questions.remove(0);
     slow.node.disk_read_seconds = 0.01;
@@ -169,7 +169,7 @@ fn the_least_number_of_nodes_is_enough_and_one_less_is_not() {
     let mut planned = CapacityInput { bytes_per_second: 1e9, copies: 2, failed_nodes: 1, ..input() };
     let capacity = Capacity::of(&planned, &calibration()).unwrap();
     assert!(capacity.is_enough && nodes(&capacity) > 5, "{capacity:?}");
-    planned.nodes = NodeCount::Both(nodes(&capacity) - 1);
+    planned.nodes = PlannedNodes::Both(nodes(&capacity) - 1);
     let fewer = Capacity::of(&planned, &calibration()).unwrap();
     assert!(!fewer.is_enough && !fewer.shortfalls.is_empty());
 }
@@ -181,13 +181,13 @@ fn the_first_limit_is_the_resource_that_is_full_first() {
     assert_eq!(first.resource, Resource::Network);
     assert!((first.load_factor - 5.0).abs() < 1e-3, "{first:?}");
     let planned = CapacityInput { bytes_per_second: 1e7 * first.load_factor, ..input() };
-    let at_limit = Capacity::of(&CapacityInput { nodes: NodeCount::Both(1), ..planned }, &calibration()).unwrap();
+    let at_limit = Capacity::of(&CapacityInput { nodes: PlannedNodes::Both(1), ..planned }, &calibration()).unwrap();
     assert!((at_limit.limits[0].utilisation - 1.0).abs() < 1e-3, "{:?}", at_limit.limits[0]);
 }
 
 #[test]
 fn questions_without_a_cached_block_cost_more() {
-    let mut small = CapacityInput { nodes: NodeCount::Both(1), ..input() };
+    let mut small = CapacityInput { nodes: PlannedNodes::Both(1), ..input() };
     small.node.memory_bytes = 0.9 * f64::from(1_u32 << 30);
     let question = Capacity::of(&small, &calibration()).unwrap().questions.remove(0);
     // A 64th of the memory for a tenth of 942 MB.
@@ -214,10 +214,10 @@ fn a_target_takes_more_nodes() {
 
 #[test]
 fn an_overloaded_node_has_no_response_time() {
-    let mut planned = CapacityInput { nodes: NodeCount::Both(1), bytes_per_second: 1e12, ..input() };
+    let mut planned = CapacityInput { nodes: PlannedNodes::Both(1), bytes_per_second: 1e12, ..input() };
     let capacity = Capacity::of(&planned, &calibration()).unwrap();
     assert!(!capacity.is_enough && capacity.questions[0].p99_seconds.is_infinite() && capacity.load_curve.is_empty());
-    planned.nodes = NodeCount::Least;
+    planned.nodes = PlannedNodes::Least;
     assert_eq!(nodes(&Capacity::of(&planned, &calibration()).unwrap()), 1_000);
 }
 
@@ -235,7 +235,7 @@ fn input_without_sense_is_refused() {
     }
     assert!(refused(&|input| input.peak_factor = 0.5).to_string().contains("at least 1"));
     assert!(refused(&|input| input.copies = 0).to_string().contains("copies"));
-    let few = refused(&|input| (input.copies, input.failed_nodes, input.nodes) = (2, 1, NodeCount::Both(2)));
+    let few = refused(&|input| (input.copies, input.failed_nodes, input.nodes) = (2, 1, PlannedNodes::Both(2)));
     assert_eq!(few, InputError::TooFewNodes { nodes: 2, copies: 2, failed: 1 });
     let mut costs = calibration();
     costs.questions.clear();

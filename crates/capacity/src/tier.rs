@@ -37,7 +37,7 @@ impl Tier {
 
 /// The number of nodes of a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NodeCount {
+pub enum PlannedNodes {
     /// The least number of nodes with both roles that is enough.
     #[default]
     Least,
