@@ -182,7 +182,7 @@ test("each node has its head-room, and a warning where that is little", async ({
   await expect(busy).toContainText("Its CPU is nearly full: it carries 1.1× this load.");
   await expect(busy).toContainText("Its disk is full in 5 hours at this growth: then it accepts nothing.");
   await expect(of(page, third)).toContainText("Not known yet");
-  await expect(page.getByText("3 stores alive. 1 node has little head-room.")).toBeVisible();
+  await expect(page.getByText("1 node has little head-room. Replication factor 2, 3 stores alive.")).toBeVisible();
   await expect(page.locator("figure canvas")).toHaveCount(8);
   await lookAllWays(page, "head-room");
   // A node of an older version does not report it.

@@ -95,13 +95,16 @@ describe("the head-room of a node", () => {
     expect(warnings(node(undefined))).toEqual([]);
   });
 
-  it("is in the health of the cluster, which stays healthy", () => {
+  it("is in the health of the cluster, behind its problems", () => {
     const busy = node(room({ small: ["CPU"] }));
     const health = clusterHealth({ nodes: [busy, node(room()), node(null)] });
     expect(health).toEqual({
-      healthy: true,
-      text: "All is well: replication factor 1, 1 store alive. 1 node has little head-room.",
+      healthy: false,
+      text: "1 node has little head-room. Replication factor 1, 1 store alive.",
     });
+    const halted = { ...node(room()), state: "halted" };
+    const text = "1 node has problems. 1 node has little head-room.";
+    expect(clusterHealth({ nodes: [busy, halted] })).toEqual({ healthy: false, text });
   });
 });
 

@@ -41,17 +41,17 @@ export function clusterHealth(cluster: ClusterFacts): { healthy: boolean; text: 
   }
   const replication = underReplication(cluster).join(" ");
   const unhealthy = nodes.filter((node) => problems(node).length > 0 || damage(node) > 0).length;
-  if (unhealthy > 0) {
-    const text = `${plural(unhealthy, "node has", "nodes have")} problems.`;
-    return { healthy: false, text: replication === "" ? text : `${text} ${replication}` };
-  }
-  if (replication !== "") return { healthy: false, text: replication };
   const tight = nodes.filter((node) => warnings(node).length > 0).length;
-  const note = tight === 0 ? "" : ` ${plural(tight, "node has", "nodes have")} little head-room.`;
-  return {
-    healthy: true,
-    text: `All is well: replication factor ${count(factor)}, ${plural(stores, "store")} alive.${note}`,
-  };
+  const found = [
+    unhealthy > 0 ? `${plural(unhealthy, "node has", "nodes have")} problems.` : "",
+    replication,
+    tight > 0 ? `${plural(tight, "node has", "nodes have")} little head-room.` : "",
+  ].filter((text) => text !== "");
+  const members = `${count(factor)}, ${plural(stores, "store")} alive.`;
+  if (found.length === 0) return { healthy: true, text: `All is well: replication factor ${members}` };
+  // Where only the head-room is little, nothing is wrong yet.
+  if (unhealthy === 0 && replication === "") found.push(`Replication factor ${members}`);
+  return { healthy: false, text: found.join(" ") };
 }
 
 /** The problems of a node, except damage. `when` formats a time. */
