@@ -94,8 +94,9 @@ mod tests {
         assert_eq!((&found["disk_full_in_seconds"], &found["small"]), (&Value::Null, &json!(["CPU"])));
         let found = observe(600);
         assert!((found["cpu_full_at_load_factor"].as_f64().unwrap() - 2.0 / 1.8).abs() < 1e-9, "{found}");
+        let base_cores = built_in_calibration().unwrap().base_cores;
         let rest = json!({
-            "seconds": 60.0, "cores": 2.0, "cpu_cores_predicted": 0.0, "disk_seconds": 600.0,
+            "seconds": 60.0, "cores": 2.0, "cpu_cores_predicted": base_cores, "disk_seconds": 600.0,
             "disk_growth_bytes_per_second": 100.0, "disk_full_in_seconds": 9_400.0, "limited_by": "disk space",
             "small": ["CPU", "disk space"],
         });
