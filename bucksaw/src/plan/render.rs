@@ -45,14 +45,13 @@ pub(super) fn text(input: &CapacityInput, calibration: &Calibration, capacity: &
 }
 
 fn summary(input: &CapacityInput, calibration: &Calibration, capacity: &Capacity) -> String {
+    let each = if capacity.tiers.len() > 1 { " of each" } else { "" };
     let down = match input.failed_nodes {
         0 => String::new(),
-        failed => format!(", of which {failed} may be down"),
+        failed => format!(", of which {failed}{each} may be down"),
     };
     let verdict = if capacity.is_enough { "enough" } else { "not enough" };
     let tiers: Vec<String> = capacity.tiers.iter().map(|size| plural(size.nodes, size.tier.name())).collect();
-    let each = if tiers.len() > 1 { " of each" } else { "" };
-    let down = if down.is_empty() { down } else { format!("{down}{each}") };
     let mut text = format!("{}{down}: {verdict}\n", tiers.join(" and "));
     text.extend(capacity.shortfalls.iter().map(|shortfall| format!("- {shortfall}\n")));
     match capacity.separate_nodes {
