@@ -1,7 +1,7 @@
 //! How long the syncs of a simulated disk take.
 //!
 //! A calibration of a real machine gives these times, so that queues form in a simulated cluster as they do in a real one.
-//! [`Fs::set_sync_duration`](super::Fs::set_sync_duration) says whom they delay.
+//! [`Fs::set_sync_duration`](super::Fs::set_sync_duration) sets them, and documents which tasks wait for a sync.
 
 use std::time::Duration;
 
