@@ -123,7 +123,7 @@ fn timed(
 
 /// Splits the text at line ends into pieces of at least `size` bytes, as the store closes a block after the line that
 /// fills it.
-fn blocks(text: &[u8], bytes: usize) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn blocks(text: &[u8], bytes: usize) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let end = rest.get(bytes..).and_then(|tail| memchr::memchr(b'\n', tail)).map(|at| bytes + at + 1);

@@ -77,6 +77,8 @@ enum BenchCommand {
     Search(search::SearchArgs),
     /// Questions drawn at random from many logs, compared with rg
     Random(random::RandomArgs),
+    /// Both ways to search blocks, columns and text, by random questions
+    Ways(random::ways::WaysArgs),
     /// Speed of block encoding, compared with zstd
     Encode(encode::EncodeArgs),
     /// Speed of decoding OTLP, compared with prost
@@ -123,6 +125,7 @@ fn main() -> anyhow::Result<()> {
         BenchCommand::Compare(args) => compare::run(&args, &context),
         BenchCommand::Search(args) => search::run(&args, &context),
         BenchCommand::Random(args) => random::run(&args, &context),
+        BenchCommand::Ways(args) => random::ways::run(&args, &context),
         BenchCommand::Encode(args) => encode::run(&args, &context),
         BenchCommand::Decode(args) => decode::run(&args, &context),
         BenchCommand::Encryption(args) => encryption::run(&args, &context),

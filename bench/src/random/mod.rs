@@ -9,6 +9,7 @@ mod grow;
 mod rg;
 mod table;
 mod text;
+pub(crate) mod ways;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,17 @@ use text::LogText;
 /// Measure questions drawn at random from many logs
 #[derive(Debug, Args)]
 pub(crate) struct RandomArgs {
+    #[command(flatten)]
+    logs: LogArgs,
+
+    /// Questions of each kind that are also asked of a node with an empty cache
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    cold: usize,
+}
+
+/// The logs, and how many questions are drawn from each.
+#[derive(Debug, Args)]
+struct LogArgs {
     /// Logs, plain or .zst; those of the directory --corpus if omitted
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -48,13 +60,53 @@ pub(crate) struct RandomArgs {
     #[arg(long, value_name = "SEEDS", value_delimiter = ',', default_values_t = [1, 2])]
     seeds: Vec<u64>,
 
-    /// Questions of each kind that are also asked of a node with an empty cache
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    cold: usize,
-
     /// Mixtures of all logs
     #[arg(long, value_name = "N", default_value_t = 2)]
     mixtures: u64,
+}
+
+impl LogArgs {
+    /// Passes each log with its name: the files, two generated ones, and the mixtures of the files.
+    fn each_log(
+        &self,
+        context: &BenchContext,
+        mut measure: impl FnMut(&str, Vec<u8>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let files = if self.files.is_empty() { context.corpus_files()? } else { self.files.clone() };
+        let each = usize::try_from(self.each.0)?;
+        let seed = self.seeds.first().copied().unwrap_or(1);
+        let mut sources = Vec::new();
+        for file in &files {
+            let source = read(file)?;
+            measure(&name_of(file), grow::grow(&source, each, seed))?;
+            sources.push(source);
+        }
+        for format in [SampleFormat::Text, SampleFormat::Json] {
+            let name = if format == SampleFormat::Text { "generated text" } else { "generated JSON" };
+            measure(name, generated(format, each, seed))?;
+        }
+        if !sources.is_empty() {
+            for mixture in 1..=self.mixtures {
+                let part = each / sources.len() + (each >> 6);
+                let grown: Vec<Vec<u8>> =
+                    sources.iter().map(|source| grow::grow(source, part, seed + mixture)).collect();
+                measure(&format!("mixture {mixture}"), grow::mix(&grown, each, seed + mixture))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The questions about a log, of all seeds.
+    fn draw(&self, log: &LogText) -> Vec<DrawnQuestion> {
+        let mut questions = Vec::new();
+        for seed in &self.seeds {
+            let mut questioner = Questioner::new(log, *seed);
+            for kind in Kind::ALL {
+                questions.extend((0..self.questions).map_while(|_| questioner.draw(kind)));
+            }
+        }
+        questions
+    }
 }
 
 /// Runs of a question with a filled cache, after the first.
@@ -68,10 +120,9 @@ const NODE: &str = "node";
 
 pub(crate) fn run(args: &RandomArgs, context: &BenchContext) -> anyhow::Result<()> {
     ensure!(rg::is_installed(), "rg is missing: apt-get install ripgrep");
-    let files = if args.files.is_empty() { context.corpus_files()? } else { args.files.clone() };
     let mut results = context.results("random")?;
     let mut answered = Vec::new();
-    let mut measure = |name: &str, text: Vec<u8>| -> anyhow::Result<()> {
+    args.logs.each_log(context, |name, text| {
         eprintln!("{name}");
         let path = context.path("log");
         fs::write(&path, &text)?;
@@ -87,26 +138,7 @@ pub(crate) fn run(args: &RandomArgs, context: &BenchContext) -> anyhow::Result<(
             answered.push(question);
         }
         context.clear(&context.path(NODE))
-    };
-    let each = usize::try_from(args.each.0)?;
-    let seed = args.seeds.first().copied().unwrap_or(1);
-    let mut sources = Vec::new();
-    for file in &files {
-        let source = read(file)?;
-        measure(&name_of(file), grow::grow(&source, each, seed))?;
-        sources.push(source);
-    }
-    for format in [SampleFormat::Text, SampleFormat::Json] {
-        let name = if format == SampleFormat::Text { "generated text" } else { "generated JSON" };
-        measure(name, generated(format, each, seed))?;
-    }
-    if !sources.is_empty() {
-        for mixture in 1..=args.mixtures {
-            let part = each / sources.len() + (each >> 6);
-            let grown: Vec<Vec<u8>> = sources.iter().map(|source| grow::grow(source, part, seed + mixture)).collect();
-            measure(&format!("mixture {mixture}"), grow::mix(&grown, each, seed + mixture))?;
-        }
-    }
+    })?;
     table::print(&answered);
     context.report_file(&results)?;
     let wrong = answered.iter().filter(|question| !question.is_exact()).count();
@@ -174,14 +206,7 @@ fn store(context: &BenchContext, corpus: &Corpus, log: &LogText) -> anyhow::Resu
 
 /// Asks all questions: of a warm node on one core, some of them of a node that has just started, all on all cores.
 fn ask_all(args: &RandomArgs, context: &BenchContext, corpus: &Corpus, log: &LogText) -> anyhow::Result<Vec<Answered>> {
-    let mut questions = Vec::new();
-    for seed in &args.seeds {
-        let mut questioner = Questioner::new(log, *seed);
-        for kind in Kind::ALL {
-            let drawn: Vec<DrawnQuestion> = (0..args.questions).map_while(|_| questioner.draw(kind)).collect();
-            questions.extend(drawn);
-        }
-    }
+    let questions = args.logs.draw(log);
     let core = OneCore::take()?;
     let mut answered = Vec::new();
     let node = start_node(context)?;
