@@ -17,18 +17,15 @@ pub(crate) const OCCURRENCE: u64 = 100;
 pub(crate) const FINDER: u64 = 3_000;
 
 /// A byte in which a text is searched for in any case.
-pub(crate) const ANY_CASE_BYTE: u64 = 4;
+pub(crate) const ANY_CASE_BYTE: u64 = 2;
 
 /// A value that is built, and one of its bytes.
-pub(crate) const BUILT_VALUE: u64 = 240;
-pub(crate) const BUILT_BYTE: u64 = 6;
+pub(crate) const BUILT_VALUE: u64 = 300;
+pub(crate) const BUILT_BYTE: u64 = 1;
 
-/// A row whose state is kept apart while an automaton runs over a column.
-pub(crate) const ROW_STATE: u64 = 100;
-
-/// A value over which an automaton runs, and one of its bytes.
+/// A value over which an automaton runs, and a step over one of its bytes.
 pub(crate) const RUN_VALUE: u64 = 300;
-pub(crate) const RUN_BYTE: u64 = 30;
+pub(crate) const STEP: u64 = 30;
 
 /// A value that is written into lines, which are built column by column.
 pub(crate) const WRITTEN_VALUE: u64 = 300;

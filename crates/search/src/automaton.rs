@@ -147,7 +147,14 @@ impl Automaton {
 
     /// The state after a text.
     #[inline]
-    pub fn run(&self, mut state: u16, text: &[u8]) -> u16 {
+    pub fn run(&self, state: u16, text: &[u8]) -> u16 {
+        self.run_counted(state, text, &mut 0)
+    }
+
+    /// As [`Self::run`], and adds the number of bytes that were stepped over one by one to `steps`: the others were skipped, or
+    /// are behind the byte that settled the state.
+    #[inline]
+    pub fn run_counted(&self, mut state: u16, text: &[u8], steps: &mut u64) -> u16 {
         let mut rest = text;
         while !rest.is_empty() && state > MATCHED {
             // A state with few exits, such as the start of most regexes, is scanned with memchr.
@@ -163,6 +170,7 @@ impl Automaton {
             for byte in stride {
                 state = self.step(state, *byte);
             }
+            *steps += stride.len() as u64;
             rest = remaining;
         }
         state

@@ -67,7 +67,7 @@ impl<'b> AutomatonRun<'b> {
     fn run_column(&self, at: usize, selected: RowSelection<'_>, states: &mut RowStates) -> Option<()> {
         let node = self.block.node(at)?;
         let apart = if states.common_state.is_none() { states.len as u64 } else { 0 };
-        self.block.add_work(search_work::VISIT + apart * search_work::ROW_STATE);
+        self.block.add_work(search_work::VISIT + apart * search_work::ROW);
         if states.is_settled() || states.len == 0 || self.keeps_states(at, states)? {
             return Some(());
         }
@@ -205,33 +205,34 @@ impl<'b> AutomatonRun<'b> {
 
     /// Runs over values with an LF after each.
     fn run_raw_texts(&self, text: &[u8], states: &mut RowStates) {
-        let bytes = text.len() as u64 * search_work::RUN_BYTE;
-        self.block.add_work(states.len as u64 * search_work::RUN_VALUE + bytes);
-        let mut from = 0;
+        let (mut from, mut steps) = (0, 0);
         for state in states.states_mut() {
             let rest = text.get(from..).unwrap_or_default();
             let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-            *state = self.automaton.run(*state, rest.get(..end).unwrap_or_default());
+            *state = self.automaton.run_counted(*state, rest.get(..end).unwrap_or_default(), &mut steps);
             from += end + 1;
         }
+        let values = states.len as u64 * search_work::RUN_VALUE;
+        self.block.add_work(values + text.len() as u64 + steps * search_work::STEP);
     }
 
     /// Runs over values, built where they are not stored as text.
     fn run_values(&self, source: &ValueSource<'_>, selected: RowSelection<'_>, states: &mut RowStates) -> Option<()> {
-        let (mut out, mut bytes) = (BoundedBuffer::new(VALUE_BUFFER_BYTES), 0);
+        let (mut out, mut steps, mut built) = (BoundedBuffer::new(VALUE_BUFFER_BYTES), 0, (0, 0));
         for (at, state) in states.states_mut().iter_mut().enumerate().filter(|(_, state)| **state > MATCHED) {
             let row = selected_row(selected, at)?;
             if let Some(value) = source.get(row) {
-                bytes += value.len() as u64;
-                *state = self.automaton.run(*state, value);
+                *state = self.automaton.run_counted(*state, value, &mut steps);
                 continue;
             }
             out.truncate(0);
             out.push_growing(self.block.text_len, |out| source.push(row, out))?;
-            bytes += out.text().len() as u64 + search_work::BUILT_VALUE / search_work::RUN_BYTE;
-            *state = self.automaton.run(*state, out.text());
+            built = (built.0 + 1, built.1 + out.text().len() as u64);
+            *state = self.automaton.run_counted(*state, out.text(), &mut steps);
         }
-        self.block.add_work(states.len as u64 * search_work::RUN_VALUE + bytes * search_work::RUN_BYTE);
+        let (values, bytes) = built;
+        self.block.add_work(values * search_work::BUILT_VALUE + bytes * search_work::BUILT_BYTE);
+        self.block.add_work(states.len as u64 * search_work::RUN_VALUE + steps * search_work::STEP);
         Some(())
     }
 
