@@ -96,17 +96,21 @@ impl NodeEnvironment {
         bytes_per_second * (queued / QUEUE_READ_BYTES + READS_PER_BLOCK * stored / BLOCK_TEXT_BYTES) / cores
     }
 
-    /// The costs in it, from those of this machine: a sync is longer by its delay with the same standard deviation, and without a
-    /// block cache, all text costs what text outside of it costs.
+    /// The costs in it, from those of this machine: each sync is longer by its delay, and without a block cache, all text costs what text outside of it costs.
     pub(super) fn costs(&self, calibration: &toml::Table) -> anyhow::Result<toml::Table> {
         let mut costs = calibration.clone();
         if !self.sync_delay.is_zero() {
             let sync = costs.get_mut("sync").and_then(toml::Value::as_table_mut);
             let sync = sync.context("the calibration has no time of a sync")?;
-            let (mean, variation) = (float(sync, "mean_seconds")?, float(sync, "variation")?);
-            let longer = mean + self.sync_delay.as_secs_f64();
-            sync.insert("mean_seconds".to_owned(), longer.into());
-            sync.insert("variation".to_owned(), (variation * mean / longer).into());
+            let delay = self.sync_delay.as_secs_f64();
+            sync.insert("mean_seconds".to_owned(), (float(sync, "mean_seconds")? + delay).into());
+            let list = |name: &str| sync.get(name).and_then(toml::Value::as_array).context("a sync has no histogram");
+            let bounds = list("bounds")?.iter().map(|bound| bound.as_float().map(|bound| bound + delay));
+            // No sync is shorter than the delay.
+            let bounds: Option<Vec<f64>> = std::iter::once(Some(delay)).chain(bounds).collect();
+            let counts: Vec<toml::Value> = std::iter::once(0.0.into()).chain(list("counts")?.iter().cloned()).collect();
+            sync.insert("bounds".to_owned(), bounds.context("a bound of the syncs is no number")?.into());
+            sync.insert("counts".to_owned(), counts.into());
         }
         if !self.read_delay.is_zero() {
             let questions = costs.get_mut("questions").and_then(toml::Value::as_array_mut);
@@ -146,18 +150,20 @@ mod tests {
     use super::*;
 
     fn calibration() -> toml::Table {
-        let text = "[sync]\nmean_seconds = 0.001\nvariation = 0.6\n[[questions]]\ncold_seconds_per_byte = 3e-10\n\
+        let text = "[sync]\nmean_seconds = 0.001\nbounds = [0.001, 0.002]\ncounts = [3.0, 1.0]\n[[questions]]\ncold_seconds_per_byte = 3e-10\n\
                     cached_seconds_per_byte = 1e-10\n";
         text.parse().unwrap()
     }
 
     #[test]
-    fn a_sync_is_longer_by_its_delay_and_varies_as_much() {
+    fn each_sync_is_longer_by_its_delay() {
         let costs = NodeEnvironment::with_sync_delay("", 5).costs(&calibration()).unwrap();
         let sync = costs["sync"].as_table().unwrap();
-        let (mean, variation) = (float(sync, "mean_seconds").unwrap(), float(sync, "variation").unwrap());
-        assert!((mean - 0.006).abs() < 1e-12, "{mean}");
-        assert!((mean * variation - 0.0006).abs() < 1e-12, "{variation}");
+        let list = |name: &str| -> Vec<f64> {
+            sync[name].as_array().unwrap().iter().map(|value| value.as_float().unwrap()).collect()
+        };
+        assert!((float(sync, "mean_seconds").unwrap() - 0.006).abs() < 1e-12);
+        assert_eq!((list("bounds"), list("counts")), (vec![0.005, 0.006, 0.007], vec![0.0, 3.0, 1.0]));
         assert_eq!(costs["questions"], calibration()["questions"]);
     }
 

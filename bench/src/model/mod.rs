@@ -20,6 +20,7 @@ mod fleet_load;
 mod fleet_probe;
 mod fleet_sender;
 mod fleet_totals;
+mod frequent_word;
 mod knee_search;
 mod knees;
 mod load;
@@ -39,7 +40,6 @@ use clap::{Args, ValueEnum};
 use crate::context::BenchContext;
 use crate::machine;
 use crate::results::BenchRun;
-use crate::search::frequent;
 use planner::Planner;
 use prediction::Predictions;
 use scenario::{Meter, ModelScenario};
@@ -145,10 +145,13 @@ fn measure(
     let predicted = Predictions::load(against)?;
     let corpora = context.corpora(args.files.get(..1).unwrap_or_default())?;
     let corpus = corpora.first().context("there is no text")?;
+    let sample = corpus.sample(SAMPLE_BYTES)?;
+    let word = frequent_word::frequent_word(&sample).context("the text has no word")?;
+    eprintln!("questions count '{word}'");
     let meter = Meter {
         context,
-        sample: corpus.sample(SAMPLE_BYTES)?,
-        word: frequent(&corpus.path),
+        sample,
+        word,
         warm_up: Duration::from_secs(args.warm_up),
         time: Duration::from_secs(args.seconds),
     };

@@ -26,7 +26,7 @@ pub(super) struct Meter<'a> {
     /// Text of which requests are made.
     pub(super) sample: Vec<u8>,
     /// A frequent word of it.
-    pub(super) word: &'static str,
+    pub(super) word: String,
     /// The time until a steady state.
     pub(super) warm_up: Duration,
     /// The time that is measured.

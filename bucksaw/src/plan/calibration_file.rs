@@ -72,7 +72,7 @@ mod tests {
         };
         check("", "missing field");
         check("version = [", "cannot be used");
-        check(&BUILT_IN.replace("version = 1", "version = 9"), "version 9");
+        check(&BUILT_IN.replace("version = 2", "version = 9"), "version 9");
         check(&BUILT_IN.replace("variation = ", "variation = -"), "not a number of at least 0");
         check(&format!("unknown = 1\n{BUILT_IN}"), "unknown field");
         assert!(load(Path::new("/nonexistent/file")).is_err());

@@ -21,6 +21,14 @@ pub(super) struct MetricHistogram {
     pub(super) sum: f64,
 }
 
+impl MetricHistogram {
+    /// What was observed since an earlier reading of the same histogram.
+    pub(super) fn since(&self, earlier: &Self) -> Self {
+        let counts = self.counts.iter().zip(&earlier.counts).map(|(now, then)| now - then).collect();
+        Self { bounds: self.bounds.clone(), counts, sum: self.sum - earlier.sum }
+    }
+}
+
 /// A metric that is a histogram.
 pub(super) fn histogram(metrics: &str, name: &str) -> Option<MetricHistogram> {
     let mut histogram = MetricHistogram { sum: value(metrics, &format!("{name}_sum"))?, ..MetricHistogram::default() };

@@ -1,5 +1,6 @@
 //! The measured costs of one machine, as they are kept in a calibration file.
 
+use bucksaw_model::Distribution;
 use serde::{Deserialize, Serialize};
 
 use crate::question_kind::QuestionKind;
@@ -59,14 +60,36 @@ pub struct AcceptCost {
     pub seconds_per_request: f64,
 }
 
-/// The time of a group commit (one `fsync` of a queue segment).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// The time of a group commit (one `fsync` of a queue segment), as a histogram: a disk that is mostly fast and stalls at times has
+/// no common shape.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SyncTime {
     /// Its mean in seconds.
     pub mean_seconds: f64,
-    /// Its coefficient of variation: standard deviation over mean.
-    pub variation: f64,
+    /// Upper bounds of the buckets in seconds, rising and finite.
+    pub bounds: Vec<f64>,
+    /// The number of commits in each bucket.
+    pub counts: Vec<f64>,
+}
+
+impl SyncTime {
+    /// From a histogram whose last bound may be infinite, and the sum of all times. Times above the last finite bound count as this
+    /// bound. `None` if it is empty.
+    #[must_use]
+    pub fn from_histogram(bounds: &[f64], counts: &[f64], sum_seconds: f64) -> Option<Self> {
+        let finite = bounds.iter().filter(|bound| bound.is_finite()).count();
+        let (bounds, mut of_bounds) = (bounds.get(..finite)?.to_vec(), counts.get(..finite)?.to_vec());
+        *of_bounds.last_mut()? += counts.get(finite..)?.iter().sum::<f64>();
+        let count: f64 = of_bounds.iter().sum();
+        (count > 0.0).then(|| Self { mean_seconds: sum_seconds / count, bounds, counts: of_bounds })
+    }
+
+    /// The distribution, whose mean is the measured one.
+    pub(crate) fn distribution(&self) -> Option<Distribution> {
+        let of_buckets = Distribution::from_histogram(&self.bounds, &self.counts).ok()?;
+        of_buckets.scaled(self.mean_seconds / of_buckets.mean()).ok()
+    }
 }
 
 /// What it costs to gather, encode and merge text after it was accepted.
@@ -146,6 +169,9 @@ pub enum CalibrationError {
         /// The name of the value.
         name: &'static str,
     },
+    /// The histogram of syncs is none.
+    #[error("sync of the calibration has no rising bounds with a count for each, of which one is above 0")]
+    SyncTime,
     /// The same kind of question twice.
     #[error("the calibration has the question '{0}' twice")]
     Repeated(QuestionKind),
@@ -153,7 +179,7 @@ pub enum CalibrationError {
 
 impl Calibration {
     /// The version that this program writes and reads.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 
     /// Checks the values of a file.
     ///
@@ -178,7 +204,6 @@ impl Calibration {
             ("accept.seconds_per_record", self.accept.seconds_per_record),
             ("accept.seconds_per_request", self.accept.seconds_per_request),
             ("sync.mean_seconds", self.sync.mean_seconds),
-            ("sync.variation", self.sync.variation),
             ("store.seconds_per_byte", self.store.seconds_per_byte),
             ("store.stored_per_byte", self.store.stored_per_byte),
             ("store.written_per_byte", self.store.written_per_byte),
@@ -189,6 +214,9 @@ impl Calibration {
             ("base_cores", self.base_cores),
             ("base_memory_bytes", self.base_memory_bytes),
         ];
+        if self.sync.distribution().is_none() {
+            return Err(CalibrationError::SyncTime);
+        }
         for (name, value) in values.into_iter().chain(questions) {
             if !(value.is_finite() && value >= 0.0) {
                 return Err(CalibrationError::Value { name });
@@ -206,5 +234,23 @@ impl Calibration {
     #[must_use]
     pub fn question(&self, kind: QuestionKind) -> Option<&QuestionCost> {
         self.questions.iter().find(|cost| cost.kind == kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_of_syncs_keeps_its_mean_and_its_tail() {
+        let sync = SyncTime::from_histogram(&[1e-3, 0.1, f64::INFINITY], &[98.0, 1.0, 1.0], 0.35).unwrap();
+        assert_eq!(sync.bounds, [1e-3, 0.1]);
+        assert_eq!(sync.counts, [98.0, 2.0]);
+        let times = sync.distribution().unwrap();
+        assert!((times.mean() - 3.5e-3).abs() < 1e-9, "{}", times.mean());
+        assert!(times.quantile(0.97) < 3e-3 && times.quantile(0.995) > 0.03);
+        assert_eq!(SyncTime::from_histogram(&[1e-3, f64::INFINITY], &[0.0, 0.0], 0.0), None);
+        assert_eq!(SyncTime::from_histogram(&[f64::INFINITY], &[1.0], 1.0), None);
+        assert_eq!(SyncTime::from_histogram(&[1e-3], &[], 1.0), None);
     }
 }

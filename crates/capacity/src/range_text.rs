@@ -17,7 +17,7 @@ const MERGE_INPUTS: f64 = 4.0;
 
 impl PlannedNode<'_> {
     /// The mean age of the oldest record in the queue, in seconds. It grows from that of an open queue segment to that at which a
-    /// store gathers, and falls back.
+    /// store gathers, and for the time of the gather, and falls back.
     pub(crate) fn queued_seconds(&self) -> f64 {
         let rate = self.copied_mean();
         if rate <= 0.0 {
@@ -25,7 +25,8 @@ impl PlannedNode<'_> {
         }
         let gather = (GATHER_BYTES / rate).min(GATHER_SECONDS);
         let open = (QUEUE_SEGMENT_BYTES / rate).min(QUEUE_SEGMENT_SECONDS) / 2.0;
-        f64::midpoint(gather + open, open)
+        let gathering = rate * gather * self.store_cost() / self.input.node.cores.min(1.0);
+        f64::midpoint(gather + open, open) + gathering
     }
 
     /// Bytes of text in a range that are in the queue, of which there is one copy.

@@ -27,7 +27,7 @@ pub(crate) fn calibration() -> Calibration {
         },
         base_cores: 0.0,
         accept: AcceptCost { seconds_per_byte: 1e-9, seconds_per_record: 1e-7, seconds_per_request: 1e-4 },
-        sync: SyncTime { mean_seconds: 2e-3, variation: 0.0 },
+        sync: SyncTime { mean_seconds: 2e-3, bounds: vec![1.99e-3, 2e-3], counts: vec![0.0, 1.0] },
         store: StoreCost { seconds_per_byte: 5e-9, stored_per_byte: 0.05, written_per_byte: 0.25 },
         scaling: ScalingCost { contention: 0.0, contention_max: 0.0, coherence: 0.0, coherence_max: 0.0 },
         questions: QuestionKind::ALL.map(question).to_vec(),

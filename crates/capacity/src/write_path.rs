@@ -32,7 +32,7 @@ impl PlannedNode<'_> {
         let write = Distribution::constant(write).ok()?;
         let sync = &self.calibration.sync;
         let commit = || {
-            let sync = Distribution::lognormal(sync.mean_seconds, sync.variation).ok()?;
+            let sync = sync.distribution()?;
             let write_seconds = self.input.request_bytes / self.input.node.disk_bytes_per_second;
             GroupCommit { writes_per_second: self.requests(), sync, write_seconds }.ack()
         };

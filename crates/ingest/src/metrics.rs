@@ -44,7 +44,7 @@ metrics! {
         pub(crate) consumed_ratio: Gauge<f64, AtomicU64> = "Bytes consumed by a store over bytes accepted, since the start";
         pub(crate) syncs: Counter = "Group commits";
         pub(crate) sync_failed: Counter = "Group commits that failed; the records were written again to another file";
-        pub(crate) sync_seconds: Histogram = (Histogram::new(exponential_buckets(0.000_5, 2.0, 14))) "Time that a group commit took";
+        pub(crate) sync_seconds: Histogram = (Histogram::new(exponential_buckets(0.000_05, 2.0, 17))) "Time that a group commit took";
         pub(crate) damaged_keys: Gauge = "Idempotency keys lost to damage; for a day, or until the next start";
         pub(crate) index_bytes: Gauge = "Memory of the index of queue segments";
         pub(crate) halted: Family<MetricLabel, Gauge> = "1 while nothing is accepted, by reason";

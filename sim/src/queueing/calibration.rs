@@ -1,6 +1,6 @@
 //! The times and sizes of the simulated nodes.
 //!
-//! The costs are those of `bucksaw/src/plan/default-calibration.toml`, measured on two cores of an AMD EPYC.
+//! The costs were measured by `bucksaw plan --sample` on two cores of an AMD EPYC, on 2026-11-27, on an idle store.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(super) const GATHER_SECONDS: f64 = BATCH_BYTES * STORE_SECONDS_PER_BYTE;
 /// Coefficient of variation of the time of a gather. The calibration has none; batches differ in size and content.
 pub(super) const GATHER_VARIATION: f64 = 0.5;
 
-/// Mean and coefficient of variation of a sync: `sync.mean_seconds` and `sync.variation`.
+/// Mean and coefficient of variation of a sync.
 pub(super) const SYNC_TIME: Duration = Duration::from_nanos(246_703);
 pub(super) const SYNC_VARIATION: f64 = 0.772_886;
 

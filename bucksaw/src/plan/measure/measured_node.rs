@@ -9,6 +9,7 @@ use bytes::Bytes;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep};
 
+use super::paced::{PacedLoad, SentTotals};
 use crate::args::{ClientTlsArgs, NodeArgs, PresentedTokenArgs};
 use crate::node_client::{NodeClient, path};
 use crate::plan::metrics_text::{MetricHistogram, histogram, value};
@@ -68,10 +69,14 @@ impl MeasuredNode {
     }
 
     /// Sends lines and waits until they are accepted.
-    pub(super) async fn ingest(&self, body: Bytes, durability: &str) -> anyhow::Result<()> {
-        let key = random_word()?;
-        self.client.renewed().post_lines(&path("/api/v1/ingest", &[("durability", durability)]), &key, body).await?;
+    pub(super) async fn ingest(&self, body: Bytes) -> anyhow::Result<()> {
+        self.client.renewed().post_lines(&path("/api/v1/ingest", &[("durability", "durable")]), &random_word()?, body).await?;
         Ok(())
+    }
+
+    /// Sends requests until the end of the load, and waits until they are accepted.
+    pub(super) async fn send(&self, load: PacedLoad<'_>) -> anyhow::Result<SentTotals> {
+        load.send(self.client.addr.authority()).await
     }
 
     /// The whole answer to a call.
@@ -110,17 +115,18 @@ impl MeasuredNode {
     }
 
     /// Waits until the queue is empty, the store has `bytes` bytes of text, and nothing was merged for two seconds.
-    pub(super) async fn wait_settled(&self, bytes: u64) -> anyhow::Result<()> {
+    pub(super) async fn wait_settled(&self, bytes: f64) -> anyhow::Result<()> {
         let started = Instant::now();
         loop {
             let metrics = self.metrics().await?;
             let of = |name: &str| value(&metrics, name).unwrap_or(f64::NAN);
-            let is_stored = of("bucksaw_store_text_bytes") >= bytes as f64 && of("bucksaw_ingest_pending_bytes") == 0.0;
+            let is_stored = of("bucksaw_store_text_bytes") >= bytes && of("bucksaw_ingest_pending_bytes") == 0.0;
             if is_stored && of("bucksaw_store_backlog_bytes") == 0.0 {
                 break;
             }
             ensure!(started.elapsed() < SETTLED_MAX, "the node did not store the sample in {SETTLED_MAX:?}");
-            sleep(POLL_INTERVAL * 10).await;
+            // Answering takes CPU, too.
+            sleep(SETTLED_TIME / 2).await;
         }
         self.wait_idle(SETTLED_TIME).await
     }

@@ -1,42 +1,47 @@
 //! Measures the costs of a [`Calibration`] with nodes of its own: child processes of this program on free ports, with their
 //! data in a temporary directory.
 //!
+//! - Without load: CPU of a node that waits. It is subtracted from what is measured under load.
 //! - Accepting: a node without a store takes the sample in requests of two sizes, and with lines of two lengths; the CPU of
 //!   each run is a linear equation in bytes, records and requests ([`accept`]).
 //! - Storing: a node with both roles takes the same text; what it uses until all is merged, minus the cost of accepting, is that of storing.
-//! - Commits: the node's histogram of group commits, over small requests one after the other.
-//! - Without load: CPU of a node that waits, after all of the above.
+//! - Commits: the histogram of group commits of that node while it takes the text and stores it.
 //! - Questions: see [`questions`].
 //!
-//! CPU is that of the node's process, by its own metric. Other load on the machine does not count as CPU, but slows commits.
+//! Requests come at random moments of a rate that leaves the node idle for most of the time ([`paced`]): the costs are those of a node in
+//! use, not of one at its limit. CPU is that of the node's process, by its own metric. Other load on the machine does not count as CPU,
+//! but slows commits.
 
 mod accept;
 mod measured_node;
+mod paced;
 mod questions;
 mod sample;
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use bucksaw_capacity::{Calibration, MachineDescription, StoreCost, SyncTime};
-use bucksaw_model::Distribution;
-use bytes::Bytes;
 use sysinfo::System;
+use tokio::time::Instant;
 
 use crate::node_client;
 use crate::plan::built_in_calibration;
+use crate::plan::metrics_text::MetricHistogram;
 use crate::progress::Progress;
 use measured_node::{MeasuredNode, MeasuredRoles};
+use paced::PacedLoad;
 use sample::Sample;
 
-/// Bytes of text that the measured store takes: the size of a full segment.
-const STORED_BYTES: usize = 128 << 20;
+/// Bytes of each request to the measured store, their mean rate, and the time in which they are sent. A gather takes what waits for
+/// ten seconds, so there are some, which are merged.
+const REQUEST_BYTES: usize = 64 << 10;
+const STORED_BYTES_PER_SECOND: f64 = 8e6;
+const STORED_TIME: Duration = Duration::from_secs(24);
 
-/// Bytes of each request to it.
-const REQUEST_BYTES: usize = 1 << 20;
-
-/// Requests whose commits are measured.
-const COMMITS: usize = 200;
+/// The histogram of the times of group commits.
+const SYNC_SECONDS: &str = "bucksaw_ingest_sync_seconds";
 
 /// A calibration and what was seen of the sample.
 #[derive(Debug)]
@@ -73,37 +78,35 @@ async fn measure(sample: &Sample, directory: &Path, path: &Path) -> anyhow::Resu
     drop(ingest_node);
     let mut node = MeasuredNode::start(&directory.join("store"), MeasuredRoles::Both).await?;
     let base_memory_bytes = node.metric("process_resident_memory_bytes").await?;
+    let base_cores = node.base_cores().await?;
 
     let needles = questions::Needles::new()?;
-    let before = node.cpu_seconds().await?;
-    let (mut bytes, mut records, mut requests) = (0_usize, 0.0, 0.0);
-    while bytes < STORED_BYTES {
-        for mut body in sample.bodies(REQUEST_BYTES) {
-            if (bytes..bytes + body.len()).contains(&(STORED_BYTES / 2)) {
-                body = needles.appended(&body, sample);
-            }
-            bytes += body.len();
-            records += body.iter().filter(|byte| **byte == b'\n').count() as f64;
-            requests += 1.0;
-            node.ingest(body, "fast").await?;
-        }
-    }
-    node.wait_settled(bytes as u64).await?;
-    let used = node.cpu_seconds().await? - before;
-    let bytes = bytes as f64;
-    let accepting =
-        accept.seconds_per_byte * bytes + accept.seconds_per_record * records + accept.seconds_per_request * requests;
+    let bodies = sample.bodies(REQUEST_BYTES);
+    let load = PacedLoad { bodies: &bodies, bytes_per_second: STORED_BYTES_PER_SECOND, time: STORED_TIME / 2 };
+    let before = StoreReadings::of(&node).await?;
+    let first = node.send(load).await?;
+    let with_needles = needles.appended(sample.first_lines(REQUEST_BYTES), sample);
+    node.ingest(with_needles.clone()).await?;
+    let second = node.send(load).await?;
+    let syncs = node.histogram(SYNC_SECONDS).await?.since(&before.syncs);
+    let bytes = first.bytes + second.bytes + with_needles.len() as f64;
+    node.wait_settled(bytes).await?;
+    let after = StoreReadings::of(&node).await?;
+    let requests = first.requests + second.requests + 1.0;
+    let accepting = accept.seconds_per_byte * bytes
+        + accept.seconds_per_record * (first.records + second.records)
+        + accept.seconds_per_request * requests;
+    let base = base_cores * (after.at - before.at).as_secs_f64();
     let stored = node.metric("bucksaw_store_stored_bytes").await?;
-    let written = node.metric("bucksaw_store_written_bytes_total").await?;
     let store = StoreCost {
-        seconds_per_byte: ((used - accepting) / bytes).max(0.0),
+        seconds_per_byte: ((after.cpu_seconds - before.cpu_seconds - base - accepting) / bytes).max(0.0),
         stored_per_byte: stored / bytes,
-        written_per_byte: written / bytes,
+        written_per_byte: (after.written - before.written) / bytes,
     };
+    let sync =
+        SyncTime::from_histogram(&syncs.bounds, &syncs.counts, syncs.sum).context("the node committed nothing")?;
 
     let questions = questions::measure(&mut node, sample, &needles, (bytes, &queued_costs)).await?;
-    let sync = commits(&node, sample).await?;
-    let base_cores = node.base_cores().await?;
     let line_bytes = sample.line_bytes();
     let calibration = Calibration {
         version: Calibration::VERSION,
@@ -120,21 +123,24 @@ async fn measure(sample: &Sample, directory: &Path, path: &Path) -> anyhow::Resu
     Ok(Measured { calibration, line_bytes })
 }
 
-/// The time of group commits, from the histogram of the node.
-async fn commits(node: &MeasuredNode, sample: &Sample) -> anyhow::Result<SyncTime> {
-    let before = node.histogram("bucksaw_ingest_sync_seconds").await?;
-    let body = Bytes::copy_from_slice(sample.first_lines(REQUEST_BYTES / 256));
-    for _ in 0..COMMITS {
-        node.ingest(body.clone(), "durable").await?;
+/// What a store has done so far.
+#[derive(Debug)]
+struct StoreReadings {
+    at: Instant,
+    cpu_seconds: f64,
+    written: f64,
+    syncs: MetricHistogram,
+}
+
+impl StoreReadings {
+    async fn of(node: &MeasuredNode) -> anyhow::Result<Self> {
+        Ok(Self {
+            written: node.metric("bucksaw_store_written_bytes_total").await?,
+            syncs: node.histogram(SYNC_SECONDS).await?,
+            cpu_seconds: node.cpu_seconds().await?,
+            at: Instant::now(),
+        })
     }
-    let after = node.histogram("bucksaw_ingest_sync_seconds").await?;
-    let counts: Vec<f64> = after.counts.iter().zip(&before.counts).map(|(after, before)| after - before).collect();
-    let count: f64 = counts.iter().sum();
-    if count < 1.0 {
-        bail!("the node committed nothing");
-    }
-    let times = Distribution::from_histogram(&after.bounds, &counts).context("the node's histogram cannot be read")?;
-    Ok(SyncTime { mean_seconds: (after.sum - before.sum) / count, variation: times.variation() })
 }
 
 fn machine(path: &Path) -> MachineDescription {

@@ -1,0 +1,121 @@
+//! Requests at random moments of a mean rate, over connections that stay open, as senders send them.
+//!
+//! A request after the other at full speed would cost about half: the node would not have to wake up for each, and its code and data
+//! would stay in the caches of the processor.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::Request;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::{CONTENT_TYPE, HOST};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+/// Connections that send. A request that is due while all wait for an answer is sent late.
+const CONNECTIONS: usize = 16;
+
+/// A load for some time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PacedLoad<'a> {
+    /// The bodies that are sent in turn; not empty.
+    pub(super) bodies: &'a [Bytes],
+    /// Mean bytes of text per second.
+    pub(super) bytes_per_second: f64,
+    pub(super) time: Duration,
+}
+
+/// What was sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SentTotals {
+    pub(super) bytes: f64,
+    pub(super) records: f64,
+    pub(super) requests: f64,
+}
+
+impl PacedLoad<'_> {
+    /// Sends `durable` requests to the HTTP API of a node at `authority`, at the moments of a Poisson process, until all are
+    /// acknowledged.
+    pub(super) async fn send(&self, authority: &str) -> anyhow::Result<SentTotals> {
+        let mean_bytes = self.bodies.iter().map(Bytes::len).sum::<usize>() as f64 / self.bodies.len() as f64;
+        let mut due = Duration::ZERO;
+        let mut requests = Vec::new();
+        for body in self.bodies.iter().cycle() {
+            due += Duration::from_secs_f64(exponential()? * mean_bytes / self.bytes_per_second);
+            if due >= self.time {
+                break;
+            }
+            requests.push((due, body.clone()));
+        }
+        let mut sent = SentTotals { requests: requests.len() as f64, ..SentTotals::default() };
+        for (_, body) in &requests {
+            sent.bytes += body.len() as f64;
+            sent.records += memchr::memchr_iter(b'\n', body).count() as f64;
+        }
+        let (requests, next, started) = (Arc::new(requests), Arc::new(AtomicUsize::new(0)), Instant::now());
+        let mut senders = JoinSet::new();
+        for _ in 0..CONNECTIONS {
+            let (requests, next, authority) = (Arc::clone(&requests), Arc::clone(&next), authority.to_owned());
+            let mut connection = connect(&authority).await?;
+            senders.spawn(async move {
+                while let Some((due, body)) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    sleep_until(started + *due).await;
+                    send(&mut connection, &authority, body.clone()).await?;
+                }
+                anyhow::Ok(())
+            });
+        }
+        while let Some(ended) = senders.join_next().await {
+            ended.context("a sender of the measurement failed")??;
+        }
+        Ok(sent)
+    }
+}
+
+async fn connect(authority: &str) -> anyhow::Result<SendRequest<Full<Bytes>>> {
+    let stream = TcpStream::connect(authority).await.with_context(|| format!("cannot connect to {authority}"))?;
+    stream.set_nodelay(true)?;
+    let (connection, driver) = handshake(TokioIo::new(stream)).await?;
+    // Ends with the connection; its errors are those of the requests.
+    tokio::spawn(driver);
+    Ok(connection)
+}
+
+async fn send(connection: &mut SendRequest<Full<Bytes>>, authority: &str, body: Bytes) -> anyhow::Result<()> {
+    connection.ready().await?;
+    let request = Request::post("/api/v1/ingest?durability=durable")
+        .header(HOST, authority)
+        .header(CONTENT_TYPE, "text/plain")
+        .body(Full::new(body))?;
+    let answer = connection.send_request(request).await?;
+    ensure!(answer.status().is_success(), "the node refuses the lines of the sample: status {}", answer.status());
+    answer.into_body().collect().await?;
+    Ok(())
+}
+
+/// A random number of the exponential distribution with mean 1.
+fn exponential() -> anyhow::Result<f64> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).context("no random numbers")?;
+    let uniform = ((u64::from_le_bytes(bytes) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+    Ok(-uniform.ln())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_have_the_mean_and_the_spread_of_a_poisson_process() {
+        let gaps: Vec<f64> = (0..40_000).map(|_| exponential().unwrap()).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        assert!((mean - 1.0).abs() < 0.05 && (variance - 1.0).abs() < 0.2, "{mean} {variance}");
+    }
+}
