@@ -9,7 +9,7 @@ use super::scenario::{Meter, ModelScenario};
 use crate::results::{Figure, figure};
 
 /// Bytes of a line.
-const LINE_BYTES: u64 = 150;
+const LINE_BYTES: u64 = 240;
 
 /// The rate from which a plan finds the capacity, in bytes per second.
 const PROBE_RATE: u64 = 1_000_000;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow, ensure};
 use bucksaw_faults::wait;
 
-use super::bodies::bodies;
+use super::bodies::cut_bodies;
 use super::fleet_load::ForwarderLoad;
 
 /// The most time in which a forwarder ships what it has read.
@@ -46,7 +46,7 @@ impl FleetSender {
         let mut child = command.spawn().with_context(|| format!("cannot start {}", bucksaw.display()))?;
         let input = child.stdin.take().context("no pipe")?;
         let (records, every) = load.cycle();
-        let texts = bodies(sample, records * load.line_bytes, load.line_bytes);
+        let texts = cut_bodies(sample, records * load.line_bytes, load.line_bytes);
         ensure!(!texts.is_empty(), "the sample is too small");
         let stop = Arc::clone(stop);
         let writer = thread::spawn(move || records * write(input, &texts, number, every, &stop));

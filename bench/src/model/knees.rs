@@ -20,7 +20,7 @@ const RATES: usize = 6;
 const IDLE_SHARE: f64 = 0.05;
 
 /// Bytes of a line, and of text per second while the rate of questions varies.
-const LINE_BYTES: u64 = 150;
+const LINE_BYTES: u64 = 240;
 const RATE_WITH_QUESTIONS: u64 = 2_000_000;
 
 /// The rate from which a plan finds the knee of acknowledgements.

@@ -16,7 +16,7 @@ struct MachineLoad(PlannedLoad);
 pub(super) fn scenarios() -> Vec<Box<dyn ModelScenario>> {
     let mut all: Vec<Box<dyn ModelScenario>> = Vec::new();
     for bytes_per_second in [2_000_000, 8_000_000, 24_000_000] {
-        for line_bytes in [150, 1_500] {
+        for line_bytes in [240, 1_500] {
             for questions_per_hour in [0, QUESTIONS_PER_HOUR] {
                 let load = PlannedLoad::without_questions(bytes_per_second, line_bytes);
                 all.push(Box::new(MachineLoad(PlannedLoad { questions_per_hour, ..load })));

@@ -70,7 +70,10 @@ impl MeasuredNode {
 
     /// Sends lines and waits until they are accepted.
     pub(super) async fn ingest(&self, body: Bytes) -> anyhow::Result<()> {
-        self.client.renewed().post_lines(&path("/api/v1/ingest", &[("durability", "durable")]), &random_word()?, body).await?;
+        self.client
+            .renewed()
+            .post_lines(&path("/api/v1/ingest", &[("durability", "durable")]), &random_word()?, body)
+            .await?;
         Ok(())
     }
 
