@@ -242,6 +242,20 @@ mod tests {
     }
 
     #[test]
+    fn skipped_bytes_and_those_behind_a_settled_state_are_no_steps() {
+        let automaton = automaton();
+        let steps = |line: &str| {
+            let mut steps = 0;
+            automaton.run_counted(automaton.start(), line.as_bytes(), &mut steps);
+            steps as usize
+        };
+        assert_eq!(steps("abxab"), 5);
+        assert!(steps(&format!("aa{}", "ab".repeat(1_000))) <= STRIDE);
+        assert_eq!(steps(&"x".repeat(1_000)), 0);
+        assert_eq!(steps(&"ab".repeat(500)), 1_000);
+    }
+
+    #[test]
     fn too_many_states_are_refused() {
         let classes = [0; 256];
         let counting = |state: u32, _: u8| Some(Transition::To(state + 1));

@@ -36,9 +36,13 @@ fn costs_are_measured_and_the_files_removed() {
     assert_eq!((found.status.code(), said.as_str()), (Some(0), ""));
     let plan: Value = serde_json::from_slice(&found.stdout).unwrap();
     let costs = &plan["calibration"];
-    for pointer in ["/accept/seconds_per_byte", "/store/stored_per_byte", "/sync/mean_seconds", "/base_memory_bytes"] {
-        assert!(costs.pointer(pointer).and_then(Value::as_f64) > Some(0.0), "{pointer}: {costs}");
+    let cost = |pointer: &str| costs.pointer(pointer).and_then(Value::as_f64).unwrap_or(f64::NAN);
+    for pointer in ["/store/stored_per_byte", "/sync/mean_seconds", "/base_memory_bytes"] {
+        assert!(cost(pointer) > 0.0, "{pointer}: {costs}");
     }
+    // Beside other load, one of the costs may be fitted as 0.
+    let accept = ["byte", "record", "request"].map(|unit| cost(&format!("/accept/seconds_per_{unit}")));
+    assert!(accept.iter().all(|cost| *cost >= 0.0) && accept.iter().sum::<f64>() > 0.0, "{costs}");
     assert_eq!(costs["questions"].as_array().map(Vec::len), Some(4));
     let left: Vec<_> = std::fs::read_dir(scratch.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["costs.toml"]);
