@@ -214,13 +214,13 @@ impl Calibration {
             ("base_cores", self.base_cores),
             ("base_memory_bytes", self.base_memory_bytes),
         ];
-        if self.sync.distribution().is_none() {
-            return Err(CalibrationError::SyncTime);
-        }
         for (name, value) in values.into_iter().chain(questions) {
             if !(value.is_finite() && value >= 0.0) {
                 return Err(CalibrationError::Value { name });
             }
+        }
+        if self.sync.distribution().is_none() {
+            return Err(CalibrationError::SyncTime);
         }
         for (at, cost) in self.questions.iter().enumerate() {
             if self.questions.iter().skip(at + 1).any(|other| other.kind == cost.kind) {
@@ -243,12 +243,12 @@ mod tests {
 
     #[test]
     fn a_histogram_of_syncs_keeps_its_mean_and_its_tail() {
-        let sync = SyncTime::from_histogram(&[1e-3, 0.1, f64::INFINITY], &[98.0, 1.0, 1.0], 0.35).unwrap();
+        let sync = SyncTime::from_histogram(&[1e-3, 0.1, f64::INFINITY], &[98.0, 1.0, 1.0], 0.092).unwrap();
         assert_eq!(sync.bounds, [1e-3, 0.1]);
         assert_eq!(sync.counts, [98.0, 2.0]);
         let times = sync.distribution().unwrap();
-        assert!((times.mean() - 3.5e-3).abs() < 1e-9, "{}", times.mean());
-        assert!(times.quantile(0.97) < 3e-3 && times.quantile(0.995) > 0.03);
+        assert!((times.mean() - 0.92e-3).abs() < 1e-9, "{}", times.mean());
+        assert!(times.quantile(0.97) < 1.2e-3 && times.quantile(0.995) > 0.02);
         assert_eq!(SyncTime::from_histogram(&[1e-3, f64::INFINITY], &[0.0, 0.0], 0.0), None);
         assert_eq!(SyncTime::from_histogram(&[f64::INFINITY], &[1.0], 1.0), None);
         assert_eq!(SyncTime::from_histogram(&[1e-3], &[], 1.0), None);

@@ -91,8 +91,9 @@ fn a_single_node_has_the_whole_load() {
     check(&capacity, "written to disk at the peak", 2e7 + 2e7 * 0.25);
     check(&capacity, "received at the peak", 2e7);
     check(&capacity, "sent at the peak", 0.0);
-    // 100 s at 10 MB/s. A batch of 10 s is new at each question, and half of one is in the queue, with half an open segment.
-    let queued = 1e7 * 5.0 + f64::from(16_u32 << 20) / 2.0;
+    // 100 s at 10 MB/s. A batch of 10 s is new at each question, and half of one is in the queue, with half an open segment and the
+    // text of half a second, in which a batch is gathered.
+    let queued = 1e7 * 5.5 + f64::from(16_u32 << 20) / 2.0;
     let cpu = 1e-3 + queued * 5e-11 + (1e9 - queued - 1e8) * 1e-10 + 1e8 * 1e-9;
     check(&capacity, "CPU of a question 'word' over 100 s", cpu);
     let question = &capacity.questions[0];
@@ -131,8 +132,8 @@ fn separate_roles_divide_the_work() {
         capacity.figures.iter().find(of).unwrap().value
     };
     assert!((cores(Tier::Ingest) / (1e7 * 2.5e-9) - 1.0).abs() < 1e-9);
-    // Of 100 s at 5 MB/s, 6.5 s are in the queue, once, and a batch of 10 s is new.
-    let search = 0.1 * (1e-3 + 16.25e6 * 5e-11 + 417.5e6 * 1e-10 + 50e6 * 1e-9);
+    // Of 100 s at 5 MB/s, 6.75 s are in the queue, once, and a batch of 10 s is new.
+    let search = 0.1 * (1e-3 + 16.875e6 * 5e-11 + 416.25e6 * 1e-10 + 50e6 * 1e-9);
     assert!((cores(Tier::Store) / (1e7 * 5e-9 + search) - 1.0).abs() < 1e-9);
     assert_eq!(capacity.limits.len(), 2 * Resource::ALL.len());
     assert_eq!(capacity.questions.len(), 1);
@@ -191,7 +192,7 @@ fn questions_without_a_cached_block_cost_more() {
     small.node.memory_bytes = 0.9 * f64::from(1_u32 << 30);
     let question = Capacity::of(&small, &calibration()).unwrap().questions.remove(0);
     // A 64th of the memory for a tenth of 942 MB.
-    let queued = 1e7 * 5.0 + f64::from(16_u32 << 20) / 2.0;
+    let queued = 1e7 * 5.5 + f64::from(16_u32 << 20) / 2.0;
     let cached = 0.9 * f64::from(1_u32 << 30) / 64.0 / ((1e9 - queued) / 10.0);
     assert!((question.cached_share - cached).abs() < 1e-9, "{question:?}");
     let cold = (1.0 - cached) * (1e9 - queued) + cached * 1e8;
@@ -246,11 +247,16 @@ fn input_without_sense_is_refused() {
 fn calibrations_are_checked() {
     assert_eq!(calibration().check(), Ok(()));
     let mut costs = calibration();
-    costs.version = 2;
-    assert_eq!(costs.check(), Err(CalibrationError::Version { found: 2 }));
+    costs.version = 1;
+    assert_eq!(costs.check(), Err(CalibrationError::Version { found: 1 }));
     let mut costs = calibration();
     costs.sync.mean_seconds = f64::NAN;
     assert_eq!(costs.check(), Err(CalibrationError::Value { name: "sync.mean_seconds" }));
+    for (bounds, counts) in [(vec![2e-3, 1e-3], vec![1.0, 1.0]), (vec![1e-3], vec![0.0]), (vec![1e-3], Vec::new())] {
+        let mut costs = calibration();
+        (costs.sync.bounds, costs.sync.counts) = (bounds, counts);
+        assert_eq!(costs.check(), Err(CalibrationError::SyncTime));
+    }
     let mut costs = calibration();
     costs.questions.push(costs.questions[0]);
     assert_eq!(costs.check(), Err(CalibrationError::Repeated(QuestionKind::Needle)));
