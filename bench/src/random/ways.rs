@@ -58,7 +58,7 @@ impl Way {
 }
 
 /// A question, both ways.
-struct Compared {
+struct QuestionWays {
     log: String,
     kind: Kind,
     expr: String,
@@ -67,7 +67,7 @@ struct Compared {
     text: Way,
 }
 
-impl Compared {
+impl QuestionWays {
     /// The time of the way with less work.
     fn chosen_nanos(&self) -> f64 {
         if self.columns.work <= self.text.work { self.columns.nanos } else { self.text.nanos }
@@ -130,7 +130,12 @@ fn both_forms(text: &[u8]) -> anyhow::Result<Vec<BothForms<'_>>> {
     Ok(blocks_of_log)
 }
 
-fn compare(name: &str, question: &DrawnQuestion, blocks: &[BothForms<'_>], rounds: u32) -> anyhow::Result<Compared> {
+fn compare(
+    name: &str,
+    question: &DrawnQuestion,
+    blocks: &[BothForms<'_>],
+    rounds: u32,
+) -> anyhow::Result<QuestionWays> {
     let expr = &question.expr;
     let plan =
         || Plan::parse(expr.as_bytes()).map(|(_, plan)| plan).map_err(|error| anyhow::anyhow!("{expr}: {error}"));
@@ -152,7 +157,7 @@ fn compare(name: &str, question: &DrawnQuestion, blocks: &[BothForms<'_>], round
         Way { nanos: of(|way| way.nanos), work: of(|way| way.work) }
     };
     let (columns, text) = (middle(&columns), middle(&text));
-    Ok(Compared { log: name.to_owned(), kind: question.kind, expr: expr.clone(), bytes, columns, text })
+    Ok(QuestionWays { log: name.to_owned(), kind: question.kind, expr: expr.clone(), bytes, columns, text })
 }
 
 fn columns_way(plan: &Plan, blocks: &[BothForms<'_>]) -> anyhow::Result<(u64, Way)> {
@@ -180,7 +185,7 @@ fn text_way(plan: &Plan, blocks: &[BothForms<'_>]) -> anyhow::Result<(u64, Way)>
 }
 
 /// Prints how long a unit takes by kind and way, and the questions for which following the work costs most.
-fn print(compared: &[Compared]) {
+fn print(compared: &[QuestionWays]) {
     println!("A unit of work in ns: 10 %, median, 90 %; and the way with less work beside the faster one\n");
     println!("| kind | questions | columns | | | text | | | slower way | mean cost | worst |");
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
@@ -188,11 +193,11 @@ fn print(compared: &[Compared]) {
         print_row(kind.name(), compared.iter().filter(|one| one.kind == kind));
     }
     print_row("all", compared.iter());
-    let mut worst: Vec<&Compared> = compared.iter().filter(|one| one.cost() > 1.0).collect();
+    let mut worst: Vec<&QuestionWays> = compared.iter().filter(|one| one.cost() > 1.0).collect();
     worst.sort_by(|a, b| b.cost().total_cmp(&a.cost()));
     println!("\n| log | kind | question | columns, ns per kB | unit | text, ns per kB | unit | cost |");
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
-    for Compared { log, kind, expr, bytes, columns, text, .. } in worst.iter().take(WORST) {
+    for QuestionWays { log, kind, expr, bytes, columns, text, .. } in worst.iter().take(WORST) {
         let kb = *bytes as f64 / 1e3;
         let way = |way: &Way| format!("{:.0} | {:.3}", way.nanos / kb, way.unit_nanos());
         let cost = columns.nanos.max(text.nanos) / columns.nanos.min(text.nanos);
@@ -203,20 +208,20 @@ fn print(compared: &[Compared]) {
 /// Questions that are listed for which following the work costs most.
 const WORST: usize = 20;
 
-fn print_row<'a>(head: &str, compared: impl Iterator<Item = &'a Compared> + Clone) {
+fn print_row<'a>(head: &str, compared: impl Iterator<Item = &'a QuestionWays> + Clone) {
     let count = compared.clone().count();
     if count == 0 {
         return;
     }
-    let units = |way: fn(&Compared) -> Way| {
+    let units = |way: fn(&QuestionWays) -> Way| {
         let mut units: Vec<f64> = compared.clone().map(|one| way(one).unit_nanos()).collect();
         units.sort_by(f64::total_cmp);
         let at = |tenths: usize| units.get((count * tenths / 10).min(count - 1)).copied().unwrap_or(f64::NAN);
         format!("{:.3} | {:.3} | {:.3}", at(1), at(5), at(9))
     };
     let wrong = compared.clone().filter(|one| one.cost() > 1.0).count();
-    let mean = compared.clone().map(Compared::cost).sum::<f64>() / count as f64;
-    let worst = compared.clone().map(Compared::cost).fold(1.0, f64::max);
+    let mean = compared.clone().map(QuestionWays::cost).sum::<f64>() / count as f64;
+    let worst = compared.clone().map(QuestionWays::cost).fold(1.0, f64::max);
     let (columns, text) = (units(|one| one.columns), units(|one| one.text));
     println!("| {head} | {count} | {columns} | {text} | {wrong} | {mean:.2} | {worst:.1} |");
 }
