@@ -5,7 +5,7 @@
 //! searches columns with a limit, the work of a search of the text, and searches the text where that is exceeded. It does not try
 //! the columns of further blocks until the text has turned out to cost more than the columns were allowed.
 //!
-//! One unit of work is the time in which a rare text is searched for in one byte that no cache of the processor has: about 0.1 ns.
+//! One unit of work is the time in which a rare text is searched for in one byte that no cache of the processor has: about 0.07 ns.
 //! `docs/performance.md` says how the weights were measured.
 
 use std::sync::atomic::{AtomicU64, Ordering};
