@@ -34,8 +34,8 @@ use measured_node::{MeasuredNode, MeasuredRoles};
 use paced::PacedLoad;
 use sample::Sample;
 
-/// Bytes of each request to the measured store, their mean rate, and the time in which they are sent. A gather takes what waits for
-/// ten seconds, so there are some, which are merged.
+/// Bytes of each request to the measured store, their mean rate, and the time in which they are sent: long enough for some gathers,
+/// which take what waits for ten seconds. Their segments are too large to be merged.
 const REQUEST_BYTES: usize = 64 << 10;
 const STORED_BYTES_PER_SECOND: f64 = 8e6;
 const STORED_TIME: Duration = Duration::from_secs(24);
