@@ -104,21 +104,23 @@ fn a_flipped_bit_costs_no_record_and_is_reported() {
 
 #[test]
 fn a_file_without_an_intact_footer_is_quarantined() {
-    for keep in [None, Some(40), Some(3_000), Some(0)] {
+    for case in ["overwritten", "its header", "half", "nothing"] {
         let mut node = node_with_data();
         let files = store_files(&node, "seg");
         let mut damaged = fs::read(&files[1]).unwrap();
-        match keep {
-            Some(keep) => damaged.truncate(keep),
-            None => damaged[40..].fill(b'x'),
+        // The length differs between runs, and only the trailer may be lost without loss of records.
+        let half = damaged.len() / 2;
+        match case {
+            "overwritten" => damaged[40..].fill(b'x'),
+            "its header" => damaged.truncate(40),
+            "half" => damaged.truncate(half),
+            _ => damaged.clear(),
         }
         fs::write(&files[1], &damaged).unwrap();
-        let at = damaged.len();
-        let damaged = fs::read(&files[1]).unwrap();
         let quarantined = files[1].with_extension("damaged");
         for run in 0..3 {
             node.restart();
-            assert_eq!(store_files(&node, "damaged"), std::slice::from_ref(&quarantined), "byte {at}, run {run}");
+            assert_eq!(store_files(&node, "damaged"), std::slice::from_ref(&quarantined), "{case}, run {run}");
             assert_whole(&node, 0);
             assert_partial(&node, 1, &name(&quarantined));
             assert_whole(&node, 2);
@@ -130,7 +132,7 @@ fn a_file_without_an_intact_footer_is_quarantined() {
                 assert!(node.terminate().success());
             }
             assert_verify_finds_one(&node);
-            assert_eq!(fs::read(&quarantined).unwrap(), damaged, "byte {at}, run {run}");
+            assert_eq!(fs::read(&quarantined).unwrap(), damaged, "{case}, run {run}");
         }
         let logged =
             node.log().lines().filter(|line| line.contains("a segment cannot be read: it is quarantined")).count();

@@ -12,7 +12,7 @@ use crate::node::TestServer;
 use crate::wait::wait_until;
 
 /// Bytes of a line over TCP.
-const LINE: usize = 100;
+const LINE: usize = 98;
 
 /// Stops the feeds when dropped, so that a test that fails does not wait for them.
 struct FeedStop<'a>(&'a AtomicBool);
@@ -42,14 +42,27 @@ fn feed_http(node: &TestServer, seed: u64, from: usize, stop: &AtomicBool) -> us
     accepted
 }
 
+/// A line that compresses little: most accepted bytes may be of such lines, and the store has to become full of them.
+fn line(random: &mut Random) -> String {
+    let words: Vec<String> = (0..6).map(|_| format!("{:016x}", random.next_u64())).collect();
+    format!("p{}\n", words.join(""))
+}
+
 /// Sends lines over TCP until `stop`; returns the written bytes.
-fn feed_tcp(stream: &mut TcpStream, stop: &AtomicBool) -> usize {
-    let line = [vec![b'p'; LINE - 1], vec![b'\n']].concat();
+fn feed_tcp(stream: &mut TcpStream, seed: u64, stop: &AtomicBool) -> usize {
+    let mut random = Random::new(seed);
+    let mut pending = line(&mut random);
     stream.set_nonblocking(true).unwrap();
     let mut written = 0;
     while !stop.load(Ordering::Relaxed) {
-        match stream.write(&line[written % LINE..]) {
-            Ok(count) => written += count,
+        match stream.write(pending.as_bytes()) {
+            Ok(count) => {
+                written += count;
+                pending.drain(..count);
+                if pending.is_empty() {
+                    pending = line(&mut random);
+                }
+            }
             Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(Duration::from_millis(5)),
             Err(error) => panic!("a full node closes the connection: {error}"),
         }
@@ -71,7 +84,7 @@ fn ingest_until_trimmed(disk: Option<MountedDisk>, megabytes: u64) {
     let stop = AtomicBool::new(false);
     let (accepted, written) = std::thread::scope(|scope| {
         let http = scope.spawn(|| feed_http(&node, 5, 0, &stop));
-        let tcp = scope.spawn(|| feed_tcp(&mut stream, &stop));
+        let tcp = scope.spawn(|| feed_tcp(&mut stream, 7, &stop));
         let feeds = FeedStop(&stop);
         wait_until("the store has most of the disk, and the queue little", || {
             let stored = node.status()["store"]["stored_bytes"].as_u64().unwrap();
@@ -81,7 +94,7 @@ fn ingest_until_trimmed(disk: Option<MountedDisk>, megabytes: u64) {
         (http.join().unwrap(), tcp.join().unwrap())
     });
     // Lines in socket buffers are not read while the disk is full; their number is unknown.
-    let pushed = node.count("/^p+$/");
+    let pushed = node.count("/^p[0-9a-f]+$/");
     assert!(pushed * LINE as u64 <= written as u64);
     assert_eq!(node.count("/^batch/"), 400 * accepted as u64);
     let lines = node.log().lines().count();
