@@ -20,7 +20,7 @@ mod fleet_load;
 mod fleet_probe;
 mod fleet_sender;
 mod fleet_totals;
-mod frequent_word;
+mod frequent_words;
 mod knee_search;
 mod knees;
 mod load;
@@ -146,12 +146,13 @@ fn measure(
     let corpora = context.corpora(args.files.get(..1).unwrap_or_default())?;
     let corpus = corpora.first().context("there is no text")?;
     let sample = corpus.sample(SAMPLE_BYTES)?;
-    let word = frequent_word::frequent_word(&sample).context("the text has no word")?;
-    eprintln!("questions count '{word}'");
+    let words = frequent_words::frequent_words(&sample);
+    ensure!(!words.is_empty(), "the text has no word");
+    eprintln!("questions count one of these in turn: {}", words.join(", "));
     let meter = Meter {
         context,
         sample,
-        word,
+        words,
         warm_up: Duration::from_secs(args.warm_up),
         time: Duration::from_secs(args.seconds),
     };

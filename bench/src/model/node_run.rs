@@ -55,7 +55,7 @@ impl NodeRun<'_> {
             0 => Vec::new(),
             per_hour => arrivals(f64::from(per_hour) / 3_600.0, end, 2),
         };
-        let word = bucksaw_faults::http::encode(&meter.word);
+        let words: Vec<String> = meter.words.iter().map(|word| bucksaw_faults::http::encode(word)).collect();
         let address = node.address("http")?;
         let window = LoadWindow { started: Instant::now(), from: self.warm_up, until: end };
         let (acks, answers, cpu) = thread::scope(|scope| {
@@ -67,9 +67,9 @@ impl NodeRun<'_> {
                 })
             });
             let asked = scope.spawn(|| {
-                send(address, window, &questions, |_| TimedRequest {
+                send(address, window, &questions, |at| TimedRequest {
                     method: "GET",
-                    target: format!("/api/v1/count?q={word}&from={}s", RANGE.as_secs()),
+                    target: format!("/api/v1/count?q={}&from={}s", words[at % words.len()], RANGE.as_secs()),
                     body: Vec::new(),
                 })
             });

@@ -25,8 +25,8 @@ pub(super) struct Meter<'a> {
     pub(super) context: &'a BenchContext,
     /// Text of which requests are made.
     pub(super) sample: Vec<u8>,
-    /// A frequent word of it.
-    pub(super) word: String,
+    /// Frequent words of it.
+    pub(super) words: Vec<String>,
     /// The time until a steady state.
     pub(super) warm_up: Duration,
     /// The time that is measured.

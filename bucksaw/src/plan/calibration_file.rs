@@ -37,7 +37,12 @@ pub(super) fn save(calibration: &Calibration, path: &Path) -> anyhow::Result<()>
 
 fn parse(text: &str) -> anyhow::Result<Calibration> {
     // The whole error has several lines.
-    let calibration: Calibration = toml::from_str(text).map_err(|error| anyhow!("{}", error.message()))?;
+    let read = |error: toml::de::Error| anyhow!("{}", error.message());
+    // First, because another version has other fields.
+    if let Some(version) = text.parse::<toml::Table>().map_err(read)?.get("version").and_then(toml::Value::as_integer) {
+        Calibration::check_version(u32::try_from(version).unwrap_or(u32::MAX))?;
+    }
+    let calibration: Calibration = toml::from_str(text).map_err(read)?;
     calibration.check()?;
     Ok(calibration)
 }
@@ -72,7 +77,8 @@ mod tests {
         };
         check("", "missing field");
         check("version = [", "cannot be used");
-        check(&BUILT_IN.replace("version = 2", "version = 9"), "version 9");
+        check("version = 2\n", "version 2");
+        check(&BUILT_IN.replace("version = 3", "version = 9"), "version 9");
         check(&BUILT_IN.replace("variation = ", "variation = -"), "not a number of at least 0");
         check(&format!("unknown = 1\n{BUILT_IN}"), "unknown field");
         assert!(load(Path::new("/nonexistent/file")).is_err());

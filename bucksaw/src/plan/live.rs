@@ -119,7 +119,7 @@ async fn read_metrics(client: &NodeClient) -> anyhow::Result<WorkCounters> {
 /// CPU seconds per accepted, stored and searched byte of the cluster, if the observations determine them.
 fn fitted_costs(nodes: &[ObservedNode]) -> Option<[f64; 3]> {
     let parts = nodes.iter().flat_map(|node| &node.parts).filter(|rates| rates.cpu_cores > FITTED_CORES_MIN);
-    let observations: Vec<Observation> = parts
+    let observations: Vec<Observation<3>> = parts
         .map(|rates| Observation {
             work: [rates.accepted_bytes, rates.copied_bytes, rates.scanned_bytes].map(|rate| rate * rates.seconds),
             seconds: rates.cpu_cores * rates.seconds,

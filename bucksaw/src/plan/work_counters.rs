@@ -13,6 +13,7 @@ pub(crate) fn parse_counters(metrics: &str) -> Option<WorkCounters> {
         accepted_records: of("bucksaw_ingest_records_total")?,
         gathered_bytes: of("bucksaw_store_gathered_bytes_total").unwrap_or_default(),
         received_bytes: of("bucksaw_store_received_bytes_total").unwrap_or_default(),
+        merged_bytes: of("bucksaw_store_compacted_bytes_total").unwrap_or_default(),
         questions: of("bucksaw_query_seconds_count")?,
         question_seconds: of("bucksaw_query_seconds_sum")?,
         scanned_bytes: of("bucksaw_query_scanned_bytes_total")?,
@@ -35,6 +36,7 @@ mod tests {
         bucksaw_ingest_records_total 10\nbucksaw_query_seconds_count 2\nbucksaw_query_seconds_sum 0.5\n\
         bucksaw_query_scanned_bytes_total 100\nbucksaw_disk_free_bytes 5000\nbucksaw_cores 2\n\
         bucksaw_store_gathered_bytes_total 800\nbucksaw_store_received_bytes_total 12\n\
+        bucksaw_store_compacted_bytes_total 13\n\
         bucksaw_store_stored_bytes 90\nbucksaw_store_text_bytes 900\nbucksaw_disk_reserve_bytes 70\n\
         bucksaw_ingest_sync_seconds_count 3\nbucksaw_ingest_sync_seconds_sum 0.25\n";
 
@@ -46,6 +48,7 @@ mod tests {
             accepted_records: 10.0,
             gathered_bytes: 800.0,
             received_bytes: 12.0,
+            merged_bytes: 13.0,
             questions: 2.0,
             question_seconds: 0.5,
             scanned_bytes: 100.0,

@@ -1,6 +1,6 @@
 //! The measured costs of one machine, as they are kept in a calibration file.
 
-use bucksaw_model::Distribution;
+use bucksaw_model::{Distribution, GroupCommit};
 use serde::{Deserialize, Serialize};
 
 use crate::question_kind::QuestionKind;
@@ -48,7 +48,7 @@ pub struct MachineDescription {
     pub sample: String,
 }
 
-/// CPU of accepting records, from the socket to the queue: a linear function of bytes, records and requests.
+/// CPU of accepting records, from the socket to the queue: a linear function of bytes, records, requests and group commits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AcceptCost {
@@ -56,8 +56,15 @@ pub struct AcceptCost {
     pub seconds_per_byte: f64,
     /// CPU seconds per record.
     pub seconds_per_record: f64,
-    /// CPU seconds per request.
+    /// CPU seconds per request, without its group commit.
     pub seconds_per_request: f64,
+    /// CPU seconds per group commit, which several requests share under load.
+    pub seconds_per_commit: f64,
+    /// Seconds of a request on an idle node beside the CPU of its bytes and records and its group commit: calls of the system, and
+    /// threads that wake up.
+    pub latency_seconds: f64,
+    /// Mean seconds by which an acknowledgement takes longer while a question is answered: its threads wait for a core.
+    pub core_wait_seconds: f64,
 }
 
 /// The time of a group commit (one `fsync` of a queue segment), as a histogram: a disk that is mostly fast and stalls at times has
@@ -85,6 +92,15 @@ impl SyncTime {
         (count > 0.0).then(|| Self { mean_seconds: sum_seconds / count, bounds, counts: of_bounds })
     }
 
+    /// The mean seconds that a request waits for its group commit, with this many requests per second whose data takes no time; `None` if
+    /// the rate or the times are none.
+    #[must_use]
+    pub fn commit_wait(&self, requests_per_second: f64) -> Option<f64> {
+        let commits =
+            GroupCommit { writes_per_second: requests_per_second, sync: self.distribution()?, write_seconds: 0.0 };
+        Some(commits.ack()?.mean())
+    }
+
     /// The distribution, whose mean is the measured one.
     pub(crate) fn distribution(&self) -> Option<Distribution> {
         let of_buckets = Distribution::from_histogram(&self.bounds, &self.counts).ok()?;
@@ -92,16 +108,20 @@ impl SyncTime {
     }
 }
 
-/// What it costs to gather, encode and merge text after it was accepted.
+/// What it costs to gather, encode and merge text of one copy after it was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoreCost {
-    /// CPU seconds per byte of text and copy, with all merges.
+    /// CPU seconds to gather and encode a byte of text.
     pub seconds_per_byte: f64,
+    /// CPU seconds to merge a byte of text once.
+    pub merge_seconds_per_byte: f64,
     /// Bytes of segment files per byte of text, once all is merged.
     pub stored_per_byte: f64,
-    /// Bytes that the store writes per byte of text, with all merges.
+    /// Bytes that the store writes per byte of text that it gathers.
     pub written_per_byte: f64,
+    /// Bytes that the store writes per byte of text that it merges.
+    pub merge_written_per_byte: f64,
 }
 
 /// The universal scalability law of accepting and storing: a byte costs `1 + contention·(n − 1) + coherence·n·(n − 1)` times as
@@ -179,16 +199,22 @@ pub enum CalibrationError {
 
 impl Calibration {
     /// The version that this program writes and reads.
-    pub const VERSION: u32 = 2;
+    pub const VERSION: u32 = 3;
+
+    /// Checks the version of a file.
+    ///
+    /// # Errors
+    /// It is not [`Calibration::VERSION`].
+    pub const fn check_version(found: u32) -> Result<(), CalibrationError> {
+        if found == Self::VERSION { Ok(()) } else { Err(CalibrationError::Version { found }) }
+    }
 
     /// Checks the values of a file.
     ///
     /// # Errors
     /// Another version, a value that no measurement has, or a kind of question that occurs twice.
     pub fn check(&self) -> Result<(), CalibrationError> {
-        if self.version != Self::VERSION {
-            return Err(CalibrationError::Version { found: self.version });
-        }
+        Self::check_version(self.version)?;
         let questions = self.questions.iter().flat_map(|cost| {
             [
                 ("fixed_seconds", cost.fixed_seconds),
@@ -203,10 +229,15 @@ impl Calibration {
             ("accept.seconds_per_byte", self.accept.seconds_per_byte),
             ("accept.seconds_per_record", self.accept.seconds_per_record),
             ("accept.seconds_per_request", self.accept.seconds_per_request),
+            ("accept.seconds_per_commit", self.accept.seconds_per_commit),
+            ("accept.latency_seconds", self.accept.latency_seconds),
+            ("accept.core_wait_seconds", self.accept.core_wait_seconds),
             ("sync.mean_seconds", self.sync.mean_seconds),
             ("store.seconds_per_byte", self.store.seconds_per_byte),
+            ("store.merge_seconds_per_byte", self.store.merge_seconds_per_byte),
             ("store.stored_per_byte", self.store.stored_per_byte),
             ("store.written_per_byte", self.store.written_per_byte),
+            ("store.merge_written_per_byte", self.store.merge_written_per_byte),
             ("scaling.contention", self.scaling.contention),
             ("scaling.contention_max", self.scaling.contention_max),
             ("scaling.coherence", self.scaling.coherence),

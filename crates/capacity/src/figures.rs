@@ -6,7 +6,9 @@ use crate::calibration::QuestionCost;
 use crate::figure::{FigureUnit, PlanFigure, Section};
 use crate::input::AckPoint;
 use crate::limits::least_factor;
-use crate::planned_node::{BACKGROUND_SHARE, BURST_SECONDS, BURST_STORED_SHARE, DISK_FREE_SHARE, PlannedNode};
+use crate::planned_node::{
+    BACKGROUND_SHARE, BURST_SECONDS, BURST_STORED_SHARE, DISK_FREE_SHARE, PlannedNode, SEGMENT_TEXT_BYTES,
+};
 use crate::repair::{LOST_AFTER_SECONDS, repair, repair_seconds};
 use crate::write_path::{QUEUE_SEGMENT_BYTES, QUEUE_SEGMENT_SECONDS};
 
@@ -51,24 +53,28 @@ fn ingest_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
     let data = input.request_bytes / input.node.disk_bytes_per_second;
     let write = ("w", node.write_seconds(), FigureUnit::Seconds);
     let ack_formula = match input.ack_point {
-        AckPoint::Written => "w = CPU of a request / (1 - CPU in use); a written record is acknowledged",
-        AckPoint::Synced => "w + rest of the running commit + own commit, each a sync and the data of its requests",
+        AckPoint::Written => {
+            "w + W: latency and CPU of its text / (1 - CPU of accepting), and a wait for a core with the probability u that a question runs; a written record is acknowledged"
+        }
+        AckPoint::Synced => "w + W + rest of the running commit + own commit, each a sync and the data of its requests",
         AckPoint::Stored => {
-            "w + rest of the running commit + own commit, each a sync and the data of its requests, + m·S, the gather"
+            "w + W + rest of the running commit + own commit, each a sync and the data of its requests, + m·S, the gather"
         }
     };
     let symbols = [
         write,
+        ("W", node.calibration.accept.core_wait_seconds, FigureUnit::Seconds),
+        ("u", node.searching_share(), FigureUnit::Share),
         ("sync", sync.mean_seconds, FigureUnit::Seconds),
         ("data of a request", data, FigureUnit::Seconds),
         ("requests", node.requests(), FigureUnit::PerSecond),
         ("m", input.request_bytes, FigureUnit::Bytes),
-        ("S", node.store_cost(), FigureUnit::SecondsPerByte),
+        ("S", node.gather_cost(), FigureUnit::SecondsPerByte),
     ];
     let used = match input.ack_point {
-        AckPoint::Written => 1,
-        AckPoint::Synced => 4,
-        AckPoint::Stored => 6,
+        AckPoint::Written => 3,
+        AckPoint::Synced => 6,
+        AckPoint::Stored => 8,
     };
     let symbols: Vec<_> = symbols.into_iter().take(used).collect();
     let by_size = accepted * QUEUE_SEGMENT_SECONDS >= QUEUE_SEGMENT_BYTES;
@@ -91,13 +97,15 @@ fn ingest_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
             "CPU of accepting",
             node.accept_cores(),
             FigureUnit::Cores,
-            "p·(a + b/l + q/m)·k",
+            "p·(a + b/l + (q + g·G)/m)·k, with g group commits per request",
             &[
                 ("p", accepted, FigureUnit::BytesPerSecond),
                 ("a", cost.seconds_per_byte, FigureUnit::SecondsPerByte),
                 ("b", cost.seconds_per_record, FigureUnit::Seconds),
                 ("l", input.line_bytes, FigureUnit::Bytes),
                 ("q", cost.seconds_per_request, FigureUnit::Seconds),
+                ("g", node.commits_per_request(), FigureUnit::Number),
+                ("G", cost.seconds_per_commit, FigureUnit::Seconds),
                 ("m", input.request_bytes, FigureUnit::Bytes),
                 ("k", node.calibration.scaling.factor(nodes), FigureUnit::Number),
             ],
@@ -221,11 +229,26 @@ fn store_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
         ),
         PlanFigure::new(
             Store,
+            "merges of each byte",
+            node.merges(),
+            FigureUnit::Number,
+            "log₄(segment / batch), rounded down: a merge combines at least 4 batches that fit into a segment",
+            &[("segment", SEGMENT_TEXT_BYTES, FigureUnit::Bytes)],
+        ),
+        PlanFigure::new(
+            Store,
             "CPU of gathering, encoding and merging",
             node.store_cores(),
             FigureUnit::Cores,
-            "c·S",
-            &[copied, per_byte],
+            "c·S, with S = (a + M·b)·k, gathered once and merged M times",
+            &[
+                copied,
+                per_byte,
+                ("a", cost.seconds_per_byte, FigureUnit::SecondsPerByte),
+                ("M", node.merges(), FigureUnit::Number),
+                ("b", cost.merge_seconds_per_byte, FigureUnit::SecondsPerByte),
+                ("k", node.calibration.scaling.factor(node.store_nodes), FigureUnit::Number),
+            ],
         ),
         PlanFigure::new(
             Store,
@@ -262,7 +285,7 @@ fn store_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
             &[
                 ("p", node.accepted(), FigureUnit::BytesPerSecond),
                 copied,
-                ("w", cost.written_per_byte, FigureUnit::Number),
+                ("w", node.written_per_byte(), FigureUnit::Number),
             ],
         ),
         PlanFigure::new(

@@ -39,8 +39,10 @@ impl HeadRoom {
     pub fn of(rates: &NodeRates, now: &WorkCounters, calibration: &Calibration, request_bytes: f64) -> Self {
         let accept = &calibration.accept;
         let accepting = rates.accepted_bytes * (accept.seconds_per_byte + accept.seconds_per_request / request_bytes)
-            + rates.accepted_records * accept.seconds_per_record;
-        let storing = rates.copied_bytes * calibration.store.seconds_per_byte;
+            + rates.accepted_records * accept.seconds_per_record
+            + rates.commits * accept.seconds_per_commit;
+        let storing = rates.copied_bytes * calibration.store.seconds_per_byte
+            + rates.merged_bytes * calibration.store.merge_seconds_per_byte;
         // The kinds of the questions are not in the metrics, so the text that was searched counts as that of a frequent word.
         let question = calibration.question(QuestionKind::Word);
         let searching = question.map_or(0.0, |cost| {
@@ -94,6 +96,11 @@ mod tests {
         let rates = NodeRates { questions: 10.0, scanned_bytes: 1e9, accepted_records: 1e5, ..NodeRates::default() };
         let found = HeadRoom::of(&rates, &now, &calibration(), 1e6);
         assert!((found.cpu_predicted - (10.0 * 1e-3 + 0.1 + 0.01)).abs() < 1e-12, "{found:?}");
+        let rates = NodeRates { commits: 10.0, merged_bytes: 1e6, ..NodeRates::default() };
+        let mut costs = calibration();
+        (costs.accept.seconds_per_commit, costs.store.merge_seconds_per_byte) = (1e-3, 2e-9);
+        let found = HeadRoom::of(&rates, &now, &costs, 1e6);
+        assert!((found.cpu_predicted - 0.012).abs() < 1e-12, "{found:?}");
     }
 
     #[test]

@@ -104,14 +104,26 @@ impl<'a> PlannedNode<'a> {
     /// CPU seconds to accept one byte of text.
     pub(crate) fn accept_cost(&self) -> f64 {
         let cost = &self.calibration.accept;
-        let single = cost.seconds_per_byte
-            + cost.seconds_per_record / self.input.line_bytes
-            + cost.seconds_per_request / self.input.request_bytes;
+        let request = cost.seconds_per_request + cost.seconds_per_commit * self.commits_per_request();
+        self.text_cost() + request / self.input.request_bytes * self.calibration.scaling.factor(self.ingest_nodes)
+    }
+
+    /// CPU seconds to accept one byte of text, without the costs of its request.
+    pub(crate) fn text_cost(&self) -> f64 {
+        let cost = &self.calibration.accept;
+        let single = cost.seconds_per_byte + cost.seconds_per_record / self.input.line_bytes;
         single * self.calibration.scaling.factor(self.ingest_nodes)
     }
 
     /// CPU seconds to gather, encode and merge one byte of text.
     pub(crate) fn store_cost(&self) -> f64 {
+        let cost = &self.calibration.store;
+        let single = cost.seconds_per_byte + self.merges() * cost.merge_seconds_per_byte;
+        single * self.calibration.scaling.factor(self.store_nodes)
+    }
+
+    /// CPU seconds to gather and encode one byte of text.
+    pub(crate) fn gather_cost(&self) -> f64 {
         self.calibration.store.seconds_per_byte * self.calibration.scaling.factor(self.store_nodes)
     }
 
@@ -166,7 +178,13 @@ impl<'a> PlannedNode<'a> {
 
     /// Bytes per second that its disk writes at the peak: the queue, and the segments with all merges.
     pub(crate) fn written(&self) -> f64 {
-        self.accepted() + self.copied() * self.calibration.store.written_per_byte
+        self.accepted() + self.copied() * self.written_per_byte()
+    }
+
+    /// Bytes that a store writes per byte of text, with all merges.
+    pub(crate) fn written_per_byte(&self) -> f64 {
+        let cost = &self.calibration.store;
+        cost.written_per_byte + self.merges() * cost.merge_written_per_byte
     }
 
     /// The share of the queue's text that a store takes from another node.

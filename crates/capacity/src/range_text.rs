@@ -5,6 +5,7 @@
 //!                     a batch of blocks is new until the first question, and again after each merge
 //! ```
 
+use crate::input::AckPoint;
 use crate::planned_node::{PlannedNode, SEGMENT_TEXT_BYTES};
 use crate::write_path::{QUEUE_SEGMENT_BYTES, QUEUE_SEGMENT_SECONDS};
 
@@ -23,9 +24,9 @@ impl PlannedNode<'_> {
         if rate <= 0.0 {
             return 0.0;
         }
-        let gather = (GATHER_BYTES / rate).min(GATHER_SECONDS);
+        let gather = Self::batch_seconds(rate);
         let open = (QUEUE_SEGMENT_BYTES / rate).min(QUEUE_SEGMENT_SECONDS) / 2.0;
-        let gathering = rate * gather * self.store_cost() / self.input.node.cores.min(1.0);
+        let gathering = rate * gather * self.gather_cost() / self.input.node.cores.min(1.0);
         f64::midpoint(gather + open, open) + gathering
     }
 
@@ -39,6 +40,23 @@ impl PlannedNode<'_> {
         self.range_bytes(range_seconds) - self.range_bytes(range_seconds.min(self.queued_seconds()))
     }
 
+    /// Seconds of accepted text that a store gathers at once, at this many bytes per second.
+    fn batch_seconds(bytes_per_second: f64) -> f64 {
+        (GATHER_BYTES / bytes_per_second).min(GATHER_SECONDS)
+    }
+
+    /// How often each byte of text is merged, at the peak: adjacent batches are merged while as many as a merge combines fit into a full
+    /// segment. Batches of several ingest nodes cover the same time, which may lead to more merges.
+    pub(crate) fn merges(&self) -> f64 {
+        let rate = self.accepted_by_one();
+        let batch = match self.input.ack_point {
+            // A client that waits for it has its request gathered at once.
+            AckPoint::Stored => self.input.request_bytes,
+            AckPoint::Written | AckPoint::Synced => rate * Self::batch_seconds(rate),
+        };
+        if batch > 0.0 { (SEGMENT_TEXT_BYTES / batch).log(MERGE_INPUTS).floor().max(0.0) } else { 0.0 }
+    }
+
     /// How often per second new blocks come into a range, and their bytes of text: batches, and the outputs of the merges that
     /// follow before the end of the range.
     pub(crate) fn new_blocks(&self, range_seconds: f64) -> (f64, f64) {
@@ -46,7 +64,7 @@ impl PlannedNode<'_> {
         if rate <= 0.0 {
             return (0.0, 0.0);
         }
-        let seconds = (GATHER_BYTES / rate).min(GATHER_SECONDS);
+        let seconds = Self::batch_seconds(rate);
         let batch = rate * seconds;
         // A merge waits for as many neighbours as it combines.
         let (mut merges, mut merged) = (0.0, MERGE_INPUTS);

@@ -26,9 +26,22 @@ pub(crate) fn calibration() -> Calibration {
             sample: "log".to_owned(),
         },
         base_cores: 0.0,
-        accept: AcceptCost { seconds_per_byte: 1e-9, seconds_per_record: 1e-7, seconds_per_request: 1e-4 },
+        accept: AcceptCost {
+            seconds_per_byte: 1e-9,
+            seconds_per_record: 1e-7,
+            seconds_per_request: 1e-4,
+            seconds_per_commit: 0.0,
+            latency_seconds: 1e-4,
+            core_wait_seconds: 0.0,
+        },
         sync: SyncTime { mean_seconds: 2e-3, bounds: vec![1.99e-3, 2e-3], counts: vec![0.0, 1.0] },
-        store: StoreCost { seconds_per_byte: 5e-9, stored_per_byte: 0.05, written_per_byte: 0.25 },
+        store: StoreCost {
+            seconds_per_byte: 5e-9,
+            merge_seconds_per_byte: 0.0,
+            stored_per_byte: 0.05,
+            written_per_byte: 0.25,
+            merge_written_per_byte: 0.0,
+        },
         scaling: ScalingCost { contention: 0.0, contention_max: 0.0, coherence: 0.0, coherence_max: 0.0 },
         questions: QuestionKind::ALL.map(question).to_vec(),
         base_memory_bytes: 5e7,
@@ -150,6 +163,50 @@ fn costs_grow_by_the_scalability_law() {
     check(&capacity, "CPU of accepting", 2e7 / 5.0 * 2.5e-9 * 1.1);
     check(&capacity, "CPU of gathering, encoding and merging", 2e7 / 5.0 * 5e-9 * 1.1);
     assert!((costs.scaling.factor_max(5.0) - 1.2).abs() < 1e-12);
+}
+
+#[test]
+fn requests_share_commits_under_load() {
+    let mut costs = calibration();
+    costs.accept.seconds_per_commit = 1e-3;
+    // 200 requests per second, with a sync of 2 ms, and 100 kB at 200 MB/s.
+    let commits = bucksaw_model::commits_per_second(200.0, 2e-3, 5e-4).unwrap();
+    assert!(commits < 190.0, "{commits}");
+    let of = |ack_point| Capacity::of(&CapacityInput { ack_point, ..input() }, &costs).unwrap();
+    check(&of(AckPoint::Synced), "CPU of accepting", 2e7 * 2.5e-9 + commits * 1e-3);
+    check(&of(AckPoint::Stored), "CPU of accepting", 2e7 * 2.5e-9 + commits * 1e-3);
+    check(&of(AckPoint::Written), "CPU of accepting", 2e7 * 2.5e-9);
+}
+
+#[test]
+fn small_batches_are_merged() {
+    let mut costs = calibration();
+    (costs.store.merge_seconds_per_byte, costs.store.merge_written_per_byte) = (2e-9, 0.1);
+    let of = |bytes_per_second, ack_point| {
+        Capacity::of(&CapacityInput { bytes_per_second, ack_point, ..input() }, &costs).unwrap()
+    };
+    // Batches of 20 MB, of which four fit into a segment; of 2 MB; a full one; and one per request.
+    for (rate, ack_point, merges) in [
+        (1e6, AckPoint::Synced, 1.0),
+        (1e5, AckPoint::Written, 3.0),
+        (1e7, AckPoint::Synced, 0.0),
+        (1e7, AckPoint::Stored, 5.0),
+    ] {
+        let capacity = of(rate, ack_point);
+        check(&capacity, "merges of each byte", merges);
+        check(&capacity, "CPU of gathering, encoding and merging", 2.0 * rate * (5e-9 + merges * 2e-9));
+        check(&capacity, "written to disk at the peak", 2.0 * rate * (1.25 + merges * 0.1));
+    }
+}
+
+#[test]
+fn requests_wait_for_cores_that_questions_use() {
+    let mut costs = calibration();
+    let ack = |costs: &Calibration| value(&Capacity::of(&input(), costs).unwrap(), "acknowledgement, mean");
+    let without = ack(&costs);
+    costs.accept.core_wait_seconds = 0.1;
+    let share = value(&Capacity::of(&input(), &costs).unwrap(), "CPU of questions") / 4.0;
+    assert!((ack(&costs) - without - share * 0.1).abs() < 1e-5, "{share} {}", ack(&costs) - without);
 }
 
 #[test]

@@ -15,6 +15,8 @@ pub struct WorkCounters {
     pub gathered_bytes: f64,
     /// Bytes of segment files that it received as copies.
     pub received_bytes: f64,
+    /// Bytes of text that it merged.
+    pub merged_bytes: f64,
     /// Questions that it answered.
     pub questions: f64,
     /// Seconds that these questions took, all together.
@@ -50,10 +52,14 @@ pub struct NodeRates {
     pub accepted_records: f64,
     /// Bytes of text that it gathered, and of which it received a copy.
     pub copied_bytes: f64,
+    /// Bytes of text that it merged.
+    pub merged_bytes: f64,
     /// Questions that it answered.
     pub questions: f64,
     /// Bytes of text that it searched for the questions of all nodes.
     pub scanned_bytes: f64,
+    /// Group commits.
+    pub commits: f64,
     /// Mean seconds of a question; `None` without one.
     pub question_seconds: Option<f64>,
     /// Mean seconds of a group commit; `None` without one.
@@ -85,8 +91,10 @@ impl WorkCounters {
             accepted_records: rate(|counters| counters.accepted_records),
             copied_bytes: rate(|counters| counters.gathered_bytes)
                 + rate(|counters| counters.received_bytes) * text_per_stored,
+            merged_bytes: rate(|counters| counters.merged_bytes),
             questions: rate(|counters| counters.questions),
             scanned_bytes: rate(|counters| counters.scanned_bytes),
+            commits: rate(|counters| counters.commits),
             question_seconds: mean(|counters| counters.question_seconds, |counters| counters.questions),
             commit_seconds: mean(|counters| counters.commit_seconds, |counters| counters.commits),
             disk_growth: (earlier.disk_free_bytes - self.disk_free_bytes) / seconds,
@@ -104,6 +112,7 @@ mod tests {
         accepted_records: 10.0,
         gathered_bytes: 800.0,
         received_bytes: 10.0,
+        merged_bytes: 5.0,
         questions: 2.0,
         question_seconds: 0.5,
         scanned_bytes: 100.0,

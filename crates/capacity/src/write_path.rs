@@ -1,6 +1,6 @@
 //! The time from a request to its acknowledgement, and the time until a record is found.
 
-use bucksaw_model::{Distribution, GroupCommit, SharedServers};
+use bucksaw_model::{Distribution, GroupCommit, SharedServers, commits_per_second};
 
 use crate::input::AckPoint;
 use crate::planned_node::{BACKGROUND_SHARE, PlannedNode};
@@ -10,17 +10,53 @@ pub(crate) const QUEUE_SEGMENT_BYTES: f64 = (16_u32 << 20) as f64;
 pub(crate) const QUEUE_SEGMENT_SECONDS: f64 = 3.0;
 
 impl PlannedNode<'_> {
-    /// By how much other work on the node stretches the acceptance of a request; infinite if there is no capacity left.
+    /// By how much other requests on the node stretch the acceptance of one; infinite if there is no capacity left.
     /// Gathers and merges run at a lower priority, so they do not count.
     fn accept_stretch(&self) -> f64 {
         let free = 1.0 - (self.accept_cores() + self.search_cores()) / self.input.node.cores;
-        if free > 0.0 { 1.0 / free } else { f64::INFINITY }
+        if free > 0.0 { 1.0 / (1.0 - self.accept_cores() / self.input.node.cores) } else { f64::INFINITY }
     }
 
-    /// Seconds from the arrival of a request to the write of its records: processor sharing of its CPU time.
+    /// Seconds of a request beside its group commit, while no question runs: processor sharing of its CPU time and its latency.
     pub(crate) fn write_seconds(&self) -> f64 {
         let slow_core = self.input.node.cores.min(1.0);
-        self.input.request_bytes * self.accept_cost() / slow_core * self.accept_stretch()
+        let alone = self.calibration.accept.latency_seconds + self.input.request_bytes * self.text_cost();
+        alone / slow_core * self.accept_stretch()
+    }
+
+    /// The share of the time in which a question runs. It uses all cores, so only one runs at a time.
+    pub(crate) fn searching_share(&self) -> f64 {
+        (self.search_cores() / self.input.node.cores).min(1.0)
+    }
+
+    /// The time that a request waits for a core: none, or an exponential time if it arrives while a question uses all of them. Waits end
+    /// with the question or with a time slice of the scheduler, at moments that do not depend on the request.
+    fn core_wait(&self) -> Option<Distribution> {
+        let (share, mean) = (self.searching_share(), self.calibration.accept.core_wait_seconds);
+        let none = Distribution::constant(0.0).ok()?;
+        if share <= 0.0 || mean <= 0.0 {
+            return Some(none);
+        }
+        Distribution::mixture(&[(1.0 - share, &none), (share, &Distribution::exponential(mean).ok()?)]).ok()
+    }
+
+    /// The group commits of one ingest node.
+    fn group_commit(&self) -> Option<GroupCommit> {
+        Some(GroupCommit {
+            writes_per_second: self.accepted_by_one() / self.input.request_bytes,
+            sync: self.calibration.sync.distribution()?,
+            write_seconds: self.input.request_bytes / self.input.node.disk_bytes_per_second,
+        })
+    }
+
+    /// Group commits per request: one on an idle node, fewer under load, and none if requests do not wait for them.
+    pub(crate) fn commits_per_request(&self) -> f64 {
+        if self.input.ack_point == AckPoint::Written {
+            return 0.0;
+        }
+        let requests = self.accepted_by_one() / self.input.request_bytes;
+        let data = self.input.request_bytes / self.input.node.disk_bytes_per_second;
+        commits_per_second(requests, self.calibration.sync.mean_seconds, data).map_or(1.0, |commits| commits / requests)
     }
 
     /// The time of a request until its acknowledgement; `None` if the node is overloaded.
@@ -29,19 +65,14 @@ impl PlannedNode<'_> {
         if write.is_infinite() {
             return None;
         }
-        let write = Distribution::constant(write).ok()?;
-        let sync = &self.calibration.sync;
-        let commit = || {
-            let sync = sync.distribution()?;
-            let write_seconds = self.input.request_bytes / self.input.node.disk_bytes_per_second;
-            GroupCommit { writes_per_second: self.requests(), sync, write_seconds }.ack()
-        };
+        let write = Distribution::constant(write).ok()?.plus(&self.core_wait()?);
+        let commit = || self.group_commit()?.ack();
         match self.input.ack_point {
             AckPoint::Written => Some(write),
             AckPoint::Synced => Some(write.plus(&commit()?)),
             AckPoint::Stored => {
                 // The request is one queue segment, which is gathered at once, and whose copies are made one after the other.
-                let store = self.store_cost() / self.input.node.cores.min(1.0);
+                let store = self.gather_cost() / self.input.node.cores.min(1.0);
                 let gather = self.input.request_bytes * store * self.accept_stretch();
                 Some(write.plus(&commit()?).plus(&Distribution::constant(gather).ok()?))
             }

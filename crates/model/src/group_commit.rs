@@ -43,6 +43,21 @@ pub struct GroupCommit {
     pub write_seconds: f64,
 }
 
+/// Group commits per second, as if each sync took its mean time; `None` as for [`GroupCommit::solve`], which is exact and takes much
+/// longer.
+///
+/// A commit lasts for its sync and the work of the writes that arrive during a commit. The next one begins at once if a write
+/// has arrived, else with the next write (renewal reward).
+pub fn commits_per_second(writes_per_second: f64, sync_seconds: f64, write_seconds: f64) -> Option<f64> {
+    let rate = positive(writes_per_second)?;
+    let load = rate * non_negative(write_seconds)?;
+    if load > LOAD_MAX {
+        return None;
+    }
+    let commit = positive(sync_seconds)? / (1.0 - load);
+    positive(1.0 / (commit + (-rate * commit).exp() / rate))
+}
+
 /// The steady state of a [`GroupCommit`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct CommitCycle {
@@ -195,6 +210,8 @@ mod tests {
             assert_near(&format!("{name}, mean ack"), cycle.ack.mean(), mean(&simulated.acks), 0.025);
             let commits = cycle.commits_per_second;
             assert_near(&format!("{name}, commits"), commits, simulated.commits_per_second, 0.02);
+            let estimate = commits_per_second(rate, 0.004, work).unwrap();
+            assert_near(&format!("{name}, commits by the mean sync"), estimate, simulated.commits_per_second, 0.2);
             let idle = (cycle.idle_share - simulated.idle_share).abs();
             assert!(idle < 0.005, "{name}: idle {} {}", cycle.idle_share, simulated.idle_share);
             for probability in [0.5, 0.9, 0.99] {

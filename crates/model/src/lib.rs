@@ -48,7 +48,7 @@ pub use distribution::{Distribution, DistributionError, HistogramError, SECONDS_
 pub use failure::NodeFailures;
 pub use fork_join::ForkJoin;
 pub use gossip::{FailureDetection, Rumour};
-pub use group_commit::{CommitCycle, GroupCommit};
+pub use group_commit::{CommitCycle, GroupCommit, commits_per_second};
 pub use lease_race::LeaseRace;
 pub use littles_law::Flow;
 pub use repair::RepairTime;

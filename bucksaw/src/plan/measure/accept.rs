@@ -1,4 +1,4 @@
-//! The CPU of accepting records, as a linear function of bytes, records and requests.
+//! The CPU of accepting records, as a linear function of bytes, records, requests and group commits.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,16 +19,18 @@ const SMALL_BYTES: usize = 32 << 10;
 /// How many lines are one in the runs with long lines.
 const JOINED_LINES: usize = 8;
 
-/// The mean rates of both, and the time of a run: some seconds of the usual load of a small node.
+/// The mean rates, and the time of a run: some seconds of the usual load of a small node, and small requests so often that many share
+/// a commit.
 const LARGE_BYTES_PER_SECOND: f64 = 16e6;
 const SMALL_BYTES_PER_SECOND: f64 = 4e6;
+const FREQUENT_BYTES_PER_SECOND: f64 = 32e6;
 const RUN_TIME: Duration = Duration::from_secs(4);
 
 /// How often each run is repeated.
 const ROUNDS: usize = 2;
 
-/// Measures a node that accepts records and has no store, so that nothing else uses its CPU. The node is left with this many bytes
-/// of text in its queue.
+/// Measures a node that accepts records and has no store, so that nothing else uses its CPU. How long requests take is not
+/// measured here. The node is left with this many bytes of text in its queue.
 pub(super) async fn measure(sample: &Sample, directory: &Path) -> anyhow::Result<(AcceptCost, MeasuredNode, f64)> {
     let node = MeasuredNode::start(directory, MeasuredRoles::Ingest).await?;
     let base_cores = node.base_cores().await?;
@@ -37,20 +39,31 @@ pub(super) async fn measure(sample: &Sample, directory: &Path) -> anyhow::Result
     let runs = [
         (sample.bodies(LARGE_BYTES), LARGE_BYTES_PER_SECOND),
         (sample.bodies(SMALL_BYTES), SMALL_BYTES_PER_SECOND),
+        (sample.bodies(SMALL_BYTES), FREQUENT_BYTES_PER_SECOND),
         (joined.bodies(LARGE_BYTES), LARGE_BYTES_PER_SECOND),
     ];
     for _ in 0..ROUNDS {
         for (bodies, bytes_per_second) in &runs {
             let load = PacedLoad { bodies, bytes_per_second: *bytes_per_second, time: RUN_TIME };
+            let commits_before = node.commits().await?;
             let (before, started) = (node.cpu_seconds().await?, Instant::now());
             let sent = node.send(load).await?;
             let base = base_cores * started.elapsed().as_secs_f64();
             let seconds = (node.cpu_seconds().await? - before - base).max(0.0);
             queued += sent.bytes;
-            observations.push(Observation { work: [sent.bytes, sent.records, sent.requests], seconds });
+            let commits = node.commits().await? - commits_before;
+            observations.push(Observation { work: [sent.bytes, sent.records, sent.requests, commits], seconds });
         }
     }
-    let [seconds_per_byte, seconds_per_record, seconds_per_request] =
-        fit(&observations).context("the costs per byte, record and request cannot be separated")?;
-    Ok((AcceptCost { seconds_per_byte, seconds_per_record, seconds_per_request }, node, queued))
+    let [seconds_per_byte, seconds_per_record, seconds_per_request, seconds_per_commit] =
+        fit(&observations).context("the costs per byte, record, request and commit cannot be separated")?;
+    let cost = AcceptCost {
+        seconds_per_byte,
+        seconds_per_record,
+        seconds_per_request,
+        seconds_per_commit,
+        latency_seconds: 0.0,
+        core_wait_seconds: 0.0,
+    };
+    Ok((cost, node, queued))
 }

@@ -33,6 +33,9 @@ const IDLE_CORES: f64 = 0.1;
 /// The interval between two looks at a node.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
+/// The histogram of the times of group commits.
+pub(super) const SYNC_SECONDS: &str = "bucksaw_ingest_sync_seconds";
+
 /// What a node does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MeasuredRoles {
@@ -102,6 +105,11 @@ impl MeasuredNode {
     pub(super) async fn histogram(&self, name: &str) -> anyhow::Result<MetricHistogram> {
         let metrics = self.metrics().await?;
         histogram(&metrics, name).with_context(|| format!("the node has no histogram {name}"))
+    }
+
+    /// Group commits since its start.
+    pub(super) async fn commits(&self) -> anyhow::Result<f64> {
+        Ok(self.histogram(SYNC_SECONDS).await?.counts.iter().sum())
     }
 
     async fn metrics(&self) -> anyhow::Result<String> {

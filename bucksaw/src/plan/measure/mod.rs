@@ -4,8 +4,11 @@
 //! - Without load: CPU of a node that waits. It is subtracted from what is measured under load.
 //! - Accepting: a node without a store takes the sample in requests of two sizes, and with lines of two lengths; the CPU of
 //!   each run is a linear equation in bytes, records and requests ([`accept`]).
-//! - Storing: a node with both roles takes the same text; what it uses until all is merged, minus the cost of accepting, is that of storing.
+//! - Storing: a node with both roles takes the same text slowly, so that it merges its segments, and faster, so that they are too large
+//!   for it ([`store`]). What it uses until all is merged, minus the cost of accepting, is that of gathering and of merging.
 //! - Commits: the histogram of group commits of that node while it takes the text and stores it.
+//! - Latency of a request: the mean time of an acknowledgement of that node, less the CPU of its text and its group commit.
+//! - Waiting for a core: by how much acknowledgements take longer while it answers one question after the other.
 //! - Questions: see [`questions`].
 //!
 //! Requests come at random moments of a rate that leaves the node idle for most of the time ([`paced`]): the costs are those of a node in
@@ -17,31 +20,20 @@ mod measured_node;
 mod paced;
 mod questions;
 mod sample;
+mod store;
 
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use bucksaw_capacity::{Calibration, MachineDescription, StoreCost, SyncTime};
+use bucksaw_capacity::{AcceptCost, Calibration, MachineDescription};
 use sysinfo::System;
-use tokio::time::Instant;
 
 use crate::node_client;
 use crate::plan::built_in_calibration;
-use crate::plan::metrics_text::MetricHistogram;
 use crate::progress::Progress;
 use measured_node::{MeasuredNode, MeasuredRoles};
-use paced::PacedLoad;
 use sample::Sample;
-
-/// Bytes of each request to the measured store, their mean rate, and the time in which they are sent: long enough for some gathers,
-/// which take what waits for ten seconds. Their segments are too large to be merged.
-const REQUEST_BYTES: usize = 64 << 10;
-const STORED_BYTES_PER_SECOND: f64 = 8e6;
-const STORED_TIME: Duration = Duration::from_secs(24);
-
-/// The histogram of the times of group commits.
-const SYNC_SECONDS: &str = "bucksaw_ingest_sync_seconds";
+use store::StoreMeasurement;
 
 /// A calibration and what was seen of the sample.
 #[derive(Debug)]
@@ -79,33 +71,10 @@ async fn measure(sample: &Sample, directory: &Path, path: &Path) -> anyhow::Resu
     let mut node = MeasuredNode::start(&directory.join("store"), MeasuredRoles::Both).await?;
     let base_memory_bytes = node.metric("process_resident_memory_bytes").await?;
     let base_cores = node.base_cores().await?;
-
     let needles = questions::Needles::new()?;
-    let bodies = sample.bodies(REQUEST_BYTES);
-    let load = PacedLoad { bodies: &bodies, bytes_per_second: STORED_BYTES_PER_SECOND, time: STORED_TIME / 2 };
-    let before = StoreReadings::of(&node).await?;
-    let first = node.send(load).await?;
-    let with_needles = needles.appended(sample.first_lines(REQUEST_BYTES), sample);
-    node.ingest(with_needles.clone()).await?;
-    let second = node.send(load).await?;
-    let syncs = node.histogram(SYNC_SECONDS).await?.since(&before.syncs);
-    let bytes = first.bytes + second.bytes + with_needles.len() as f64;
-    node.wait_settled(bytes).await?;
-    let after = StoreReadings::of(&node).await?;
-    let requests = first.requests + second.requests + 1.0;
-    let accepting = accept.seconds_per_byte * bytes
-        + accept.seconds_per_record * (first.records + second.records)
-        + accept.seconds_per_request * requests;
-    let base = base_cores * (after.at - before.at).as_secs_f64();
-    let stored = node.metric("bucksaw_store_stored_bytes").await?;
-    let store = StoreCost {
-        seconds_per_byte: ((after.cpu_seconds - before.cpu_seconds - base - accepting) / bytes).max(0.0),
-        stored_per_byte: stored / bytes,
-        written_per_byte: (after.written - before.written) / bytes,
-    };
-    let sync =
-        SyncTime::from_histogram(&syncs.bounds, &syncs.counts, syncs.sum).context("the node committed nothing")?;
-
+    let StoreMeasurement { store, sync, latency_seconds, core_wait_seconds, bytes } =
+        store::measure(&node, sample, &needles, (&accept, base_cores)).await?;
+    let accept = AcceptCost { latency_seconds, core_wait_seconds, ..accept };
     let questions = questions::measure(&mut node, sample, &needles, (bytes, &queued_costs)).await?;
     let line_bytes = sample.line_bytes();
     let calibration = Calibration {
@@ -121,26 +90,6 @@ async fn measure(sample: &Sample, directory: &Path, path: &Path) -> anyhow::Resu
     };
     calibration.check().context("the measurement failed")?;
     Ok(Measured { calibration, line_bytes })
-}
-
-/// What a store has done so far.
-#[derive(Debug)]
-struct StoreReadings {
-    at: Instant,
-    cpu_seconds: f64,
-    written: f64,
-    syncs: MetricHistogram,
-}
-
-impl StoreReadings {
-    async fn of(node: &MeasuredNode) -> anyhow::Result<Self> {
-        Ok(Self {
-            written: node.metric("bucksaw_store_written_bytes_total").await?,
-            syncs: node.histogram(SYNC_SECONDS).await?,
-            cpu_seconds: node.cpu_seconds().await?,
-            at: Instant::now(),
-        })
-    }
 }
 
 fn machine(path: &Path) -> MachineDescription {

@@ -37,6 +37,15 @@ pub(super) struct SentTotals {
     pub(super) bytes: f64,
     pub(super) records: f64,
     pub(super) requests: f64,
+    /// The sum of the seconds from the moments at which requests were due to their acknowledgements.
+    pub(super) ack_seconds: f64,
+}
+
+impl SentTotals {
+    /// The mean seconds of an acknowledgement.
+    pub(super) fn ack_mean(&self) -> f64 {
+        self.ack_seconds / self.requests
+    }
 }
 
 impl PacedLoad<'_> {
@@ -64,15 +73,17 @@ impl PacedLoad<'_> {
             let (requests, next, authority) = (Arc::clone(&requests), Arc::clone(&next), authority.to_owned());
             let mut connection = connect(&authority).await?;
             senders.spawn(async move {
+                let mut ack_seconds = 0.0;
                 while let Some((due, body)) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
                     sleep_until(started + *due).await;
                     send(&mut connection, &authority, body.clone()).await?;
+                    ack_seconds += (started + *due).elapsed().as_secs_f64();
                 }
-                anyhow::Ok(())
+                anyhow::Ok(ack_seconds)
             });
         }
         while let Some(ended) = senders.join_next().await {
-            ended.context("a sender of the measurement failed")??;
+            sent.ack_seconds += ended.context("a sender of the measurement failed")??;
         }
         Ok(sent)
     }

@@ -14,8 +14,9 @@ use super::sample::Sample;
 const WORDS: usize = 3;
 const CACHED_ROUNDS: usize = 5;
 
-/// The share of lines that have a frequent word.
+/// The share of lines that have a frequent word, and the number of such words: they differ more than others.
 const FREQUENT_SHARE: f64 = 0.05;
+const FREQUENT_WORDS: usize = 6;
 
 /// Regular expressions without a literal.
 const REGEXES: [&str; WORDS] = ["/[0-9][a-z][0-9]/", "/[a-z]{3}[0-9]{2}[^a-z0-9]/", "/[A-Z][a-z]+[0-9]/"];
@@ -67,12 +68,22 @@ pub(super) async fn measure_queued(node: &MeasuredNode, sample: &Sample, bytes: 
     Ok(costs)
 }
 
+/// Counts a frequent word in all text, again and again, until a question fails; returns its error.
+pub(super) async fn ask_on(node: &MeasuredNode, sample: &Sample) -> anyhow::Error {
+    let word = sample.words(FREQUENT_SHARE, 1).pop().unwrap_or_default();
+    loop {
+        if let Err(error) = ask(node, QuestionKind::Word, &word, true).await {
+            return error;
+        }
+    }
+}
+
 /// The expressions of a kind.
 fn expressions(kind: QuestionKind, sample: &Sample, absent: &[String]) -> Vec<String> {
     match kind {
         QuestionKind::Needle => absent.to_vec(),
         QuestionKind::Regex => REGEXES.map(str::to_owned).to_vec(),
-        QuestionKind::Word | QuestionKind::Histogram => sample.words(FREQUENT_SHARE, WORDS),
+        QuestionKind::Word | QuestionKind::Histogram => sample.words(FREQUENT_SHARE, FREQUENT_WORDS),
     }
 }
 

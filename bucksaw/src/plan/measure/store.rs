@@ -1,0 +1,155 @@
+//! The CPU and the writes of gathering and of merging, the times of group commits meanwhile, and the time of requests without questions
+//! and beside them.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use bucksaw_capacity::{AcceptCost, StoreCost, SyncTime};
+use tokio::time::Instant;
+
+use super::measured_node::{MeasuredNode, SYNC_SECONDS};
+use super::paced::{PacedLoad, SentTotals};
+use super::questions::{self, Needles};
+use super::sample::Sample;
+use crate::plan::least_squares::{Observation, fit};
+
+/// Bytes of each request.
+const REQUEST_BYTES: usize = 64 << 10;
+
+/// The slow load: batches of ten seconds, of which four just fit into one segment, so they are merged.
+const SLOW_BYTES_PER_SECOND: f64 = 2.9e6;
+const SLOW_TIME: Duration = Duration::from_secs(46);
+
+/// The faster load: some batches that are too large to be merged.
+const FAST_BYTES_PER_SECOND: f64 = 8e6;
+const FAST_TIME: Duration = Duration::from_secs(24);
+
+/// The load beside questions, and the time of each part.
+const WAIT_BYTES_PER_SECOND: f64 = 4e6;
+const WAIT_TIME: Duration = Duration::from_secs(6);
+
+/// What [`measure`] found.
+#[derive(Debug)]
+pub(super) struct StoreMeasurement {
+    pub(super) store: StoreCost,
+    pub(super) sync: SyncTime,
+    pub(super) latency_seconds: f64,
+    pub(super) core_wait_seconds: f64,
+    /// Bytes of text that the node holds.
+    pub(super) bytes: f64,
+}
+
+/// Measures a node with both roles and an empty directory. It has accepting at the given cost, and this many cores without load.
+pub(super) async fn measure(
+    node: &MeasuredNode,
+    sample: &Sample,
+    needles: &Needles,
+    (accept, base_cores): (&AcceptCost, f64),
+) -> anyhow::Result<StoreMeasurement> {
+    let bodies = sample.bodies(REQUEST_BYTES);
+    let load = |bytes_per_second, time| PacedLoad { bodies: &bodies, bytes_per_second, time };
+    let syncs_before = node.histogram(SYNC_SECONDS).await?;
+    let (mut bytes, mut stored_before) = (0.0, StoreReadings::of(node).await?);
+    let (mut cpu, mut written) = (Vec::new(), Vec::new());
+    for (bytes_per_second, time) in [(SLOW_BYTES_PER_SECOND, SLOW_TIME), (FAST_BYTES_PER_SECOND, FAST_TIME)] {
+        let first = node.send(load(bytes_per_second, time / 2)).await?;
+        let with_needles = (bytes > 0.0).then(|| needles.appended(sample.first_lines(REQUEST_BYTES), sample));
+        let needle_bytes = with_needles.as_ref().map_or(0, bytes::Bytes::len) as f64;
+        if let Some(body) = with_needles {
+            node.ingest(body).await?;
+        }
+        let second = node.send(load(bytes_per_second, time / 2)).await?;
+        let sent = first.bytes + second.bytes + needle_bytes;
+        bytes += sent;
+        node.wait_settled(bytes).await?;
+        let stored = StoreReadings::of(node).await?;
+        let base = base_cores * (stored.at - stored_before.at).as_secs_f64();
+        let accepting = accepting_seconds(accept, [first, second], stored.commits - stored_before.commits);
+        let work = [sent, stored.merged - stored_before.merged];
+        let seconds = (stored.cpu_seconds - stored_before.cpu_seconds - base - accepting).max(0.0);
+        cpu.push(Observation { work, seconds });
+        written.push(Observation { work, seconds: stored.written - stored_before.written });
+        stored_before = stored;
+    }
+    let sync = node.histogram(SYNC_SECONDS).await?.since(&syncs_before);
+    let sync = SyncTime::from_histogram(&sync.bounds, &sync.counts, sync.sum).context("the node committed nothing")?;
+    let stored_bytes = node.metric("bucksaw_store_stored_bytes").await?;
+    ensure!(stored_before.merged > 0.0, "the node merged nothing, so what a merge costs is not known");
+    let separated = "the costs of gathering and of merging cannot be separated";
+    let [seconds_per_byte, merge_seconds_per_byte] = fit(&cpu).context(separated)?;
+    let [written_per_byte, merge_written_per_byte] = fit(&written).context(separated)?;
+    let stored_per_byte = stored_bytes / bytes;
+    let store = StoreCost {
+        seconds_per_byte,
+        merge_seconds_per_byte,
+        stored_per_byte,
+        written_per_byte,
+        merge_written_per_byte,
+    };
+
+    let load = load(WAIT_BYTES_PER_SECOND, WAIT_TIME);
+    let alone = node.send(load).await?;
+    let beside = tokio::select! {
+        sent = node.send(load) => sent?,
+        failed = questions::ask_on(node, sample) => return Err(failed),
+    };
+    bytes += alone.bytes + beside.bytes;
+    node.wait_settled(bytes).await?;
+    let core_wait_seconds = (beside.ack_mean() - alone.ack_mean()).max(0.0);
+    let commit =
+        sync.commit_wait(alone.requests / WAIT_TIME.as_secs_f64()).context("the times of commits make no sense")?;
+    let text = (accept.seconds_per_byte * alone.bytes + accept.seconds_per_record * alone.records) / alone.requests;
+    let latency_seconds = (alone.ack_mean() - commit - text).max(0.0);
+    Ok(StoreMeasurement { store, sync, latency_seconds, core_wait_seconds, bytes })
+}
+
+/// CPU seconds of accepting what was sent. The body with the needles counts as bytes and a commit only, which is a thousandth.
+fn accepting_seconds(accept: &AcceptCost, sent: [SentTotals; 2], commits: f64) -> f64 {
+    let of = |sent: SentTotals| {
+        accept.seconds_per_byte * sent.bytes
+            + accept.seconds_per_record * sent.records
+            + accept.seconds_per_request * sent.requests
+    };
+    sent.into_iter().map(of).sum::<f64>() + accept.seconds_per_commit * commits
+}
+
+/// What a node has done so far.
+#[derive(Debug)]
+struct StoreReadings {
+    at: Instant,
+    cpu_seconds: f64,
+    commits: f64,
+    merged: f64,
+    written: f64,
+}
+
+impl StoreReadings {
+    async fn of(node: &MeasuredNode) -> anyhow::Result<Self> {
+        Ok(Self {
+            merged: node.metric("bucksaw_store_compacted_bytes_total").await?,
+            written: node.metric("bucksaw_store_written_bytes_total").await?,
+            commits: node.commits().await?,
+            cpu_seconds: node.cpu_seconds().await?,
+            at: Instant::now(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepting_costs_bytes_records_requests_and_commits() {
+        let accept = AcceptCost {
+            seconds_per_byte: 1.0,
+            seconds_per_record: 10.0,
+            seconds_per_request: 100.0,
+            seconds_per_commit: 1_000.0,
+            latency_seconds: 8.0,
+            core_wait_seconds: 7.0,
+        };
+        let sent = SentTotals { bytes: 2.0, records: 3.0, requests: 4.0, ack_seconds: 0.0 };
+        assert_eq!(accepting_seconds(&accept, [sent, SentTotals::default()], 5.0), 5_432.0);
+    }
+}
