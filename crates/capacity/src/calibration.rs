@@ -63,8 +63,6 @@ pub struct AcceptCost {
     /// Seconds of a request on an idle node beside the CPU of its bytes and records and its group commit: calls of the system, and
     /// threads that wake up.
     pub latency_seconds: f64,
-    /// Mean seconds by which an acknowledgement takes longer while a question is answered: its threads wait for a core.
-    pub core_wait_seconds: f64,
 }
 
 /// The time of a group commit (one `fsync` of a queue segment), as a histogram: a disk that is mostly fast and stalls at times has
@@ -90,6 +88,14 @@ impl SyncTime {
         *of_bounds.last_mut()? += counts.get(finite..)?.iter().sum::<f64>();
         let count: f64 = of_bounds.iter().sum();
         (count > 0.0).then(|| Self { mean_seconds: sum_seconds / count, bounds, counts: of_bounds })
+    }
+
+    /// The times of syncs without the part in which the data of a commit is written: each is shorter by this many seconds, or
+    /// by nine tenths if they are more than that.
+    pub(crate) fn without_data(&self, seconds: f64) -> Self {
+        let shorter = |time: f64| (time - seconds).max(time / 10.0);
+        let bounds = self.bounds.iter().map(|bound| shorter(*bound)).collect();
+        Self { mean_seconds: shorter(self.mean_seconds), bounds, counts: self.counts.clone() }
     }
 
     /// The mean seconds that a request waits for its group commit, with this many requests per second whose data takes no time; `None` if
@@ -231,7 +237,6 @@ impl Calibration {
             ("accept.seconds_per_request", self.accept.seconds_per_request),
             ("accept.seconds_per_commit", self.accept.seconds_per_commit),
             ("accept.latency_seconds", self.accept.latency_seconds),
-            ("accept.core_wait_seconds", self.accept.core_wait_seconds),
             ("sync.mean_seconds", self.sync.mean_seconds),
             ("store.seconds_per_byte", self.store.seconds_per_byte),
             ("store.merge_seconds_per_byte", self.store.merge_seconds_per_byte),
@@ -283,5 +288,19 @@ mod tests {
         assert_eq!(SyncTime::from_histogram(&[1e-3, f64::INFINITY], &[0.0, 0.0], 0.0), None);
         assert_eq!(SyncTime::from_histogram(&[f64::INFINITY], &[1.0], 1.0), None);
         assert_eq!(SyncTime::from_histogram(&[1e-3], &[], 1.0), None);
+    }
+
+    #[test]
+    fn syncs_without_data_are_shorter_and_keep_their_order() {
+        let sync = SyncTime { mean_seconds: 1e-3, bounds: vec![2e-4, 1e-3, 0.1], counts: vec![1.0, 8.0, 1.0] };
+        let shorter = sync.without_data(3e-4);
+        let near = |found: f64, want: f64| assert!((found - want).abs() < 1e-12, "{found} {want}");
+        near(shorter.mean_seconds, 7e-4);
+        for (found, want) in shorter.bounds.iter().zip([2e-5, 7e-4, 0.0997]) {
+            near(*found, want);
+        }
+        let none = sync.without_data(1.0);
+        near(none.mean_seconds, 1e-4);
+        assert!(none.distribution().is_some());
     }
 }

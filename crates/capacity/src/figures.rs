@@ -10,7 +10,7 @@ use crate::planned_node::{
     BACKGROUND_SHARE, BURST_SECONDS, BURST_STORED_SHARE, DISK_FREE_SHARE, PlannedNode, SEGMENT_TEXT_BYTES,
 };
 use crate::repair::{LOST_AFTER_SECONDS, repair, repair_seconds};
-use crate::write_path::{QUEUE_SEGMENT_BYTES, QUEUE_SEGMENT_SECONDS};
+use crate::write_path::{CORE_WAIT_SECONDS, QUEUE_SEGMENT_BYTES, QUEUE_SEGMENT_SECONDS};
 
 /// The interval in which a node sends news of members, in seconds, and to how many others.
 const GOSSIP_SECONDS: f64 = 0.2;
@@ -49,7 +49,7 @@ fn ingest_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
     let ack = node.ack();
     let of = |value: &dyn Fn(&Distribution) -> f64| ack.as_ref().map_or(f64::INFINITY, value);
     let idle_ack = node.at(0.0).ack_mean();
-    let sync = &node.calibration.sync;
+    let sync = node.sync_alone();
     let data = input.request_bytes / input.node.disk_bytes_per_second;
     let write = ("w", node.write_seconds(), FigureUnit::Seconds);
     let ack_formula = match input.ack_point {
@@ -63,7 +63,7 @@ fn ingest_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
     };
     let symbols = [
         write,
-        ("W", node.calibration.accept.core_wait_seconds, FigureUnit::Seconds),
+        ("W", CORE_WAIT_SECONDS, FigureUnit::Seconds),
         ("u", node.searching_share(), FigureUnit::Share),
         ("sync", sync.mean_seconds, FigureUnit::Seconds),
         ("data of a request", data, FigureUnit::Seconds),

@@ -2,12 +2,21 @@
 
 use bucksaw_model::{Distribution, GroupCommit, SharedServers, commits_per_second};
 
+use crate::calibration::SyncTime;
 use crate::input::AckPoint;
 use crate::planned_node::{BACKGROUND_SHARE, PlannedNode};
 
 /// Size and age at which a queue segment is closed, by default.
 pub(crate) const QUEUE_SEGMENT_BYTES: f64 = (16_u32 << 20) as f64;
 pub(crate) const QUEUE_SEGMENT_SECONDS: f64 = 3.0;
+
+/// Mean seconds that a request waits while a question uses all cores: about a time slice of Linux, at whose end its threads run.
+pub(crate) const CORE_WAIT_SECONDS: f64 = 3e-3;
+
+/// Bytes of text of most group commits of the measurement of costs, and the bandwidth that its disk is taken to have: the default of a
+/// plan.
+const MEASURED_COMMIT_BYTES: f64 = 65_536.0;
+const MEASURED_DISK_BYTES_PER_SECOND: f64 = 2e8;
 
 impl PlannedNode<'_> {
     /// By how much other requests on the node stretch the acceptance of one; infinite if there is no capacity left.
@@ -32,19 +41,22 @@ impl PlannedNode<'_> {
     /// The time that a request waits for a core: none, or an exponential time if it arrives while a question uses all of them. Waits end
     /// with the question or with a time slice of the scheduler, at moments that do not depend on the request.
     fn core_wait(&self) -> Option<Distribution> {
-        let (share, mean) = (self.searching_share(), self.calibration.accept.core_wait_seconds);
+        let share = self.searching_share();
         let none = Distribution::constant(0.0).ok()?;
-        if share <= 0.0 || mean <= 0.0 {
-            return Some(none);
-        }
-        Distribution::mixture(&[(1.0 - share, &none), (share, &Distribution::exponential(mean).ok()?)]).ok()
+        Distribution::mixture(&[(1.0 - share, &none), (share, &Distribution::exponential(CORE_WAIT_SECONDS).ok()?)])
+            .ok()
+    }
+
+    /// The times of syncs without the data of their requests, which depends on the planned disk.
+    pub(crate) fn sync_alone(&self) -> SyncTime {
+        self.calibration.sync.without_data(MEASURED_COMMIT_BYTES / MEASURED_DISK_BYTES_PER_SECOND)
     }
 
     /// The group commits of one ingest node.
     fn group_commit(&self) -> Option<GroupCommit> {
         Some(GroupCommit {
             writes_per_second: self.accepted_by_one() / self.input.request_bytes,
-            sync: self.calibration.sync.distribution()?,
+            sync: self.sync_alone().distribution()?,
             write_seconds: self.input.request_bytes / self.input.node.disk_bytes_per_second,
         })
     }
@@ -56,7 +68,7 @@ impl PlannedNode<'_> {
         }
         let requests = self.accepted_by_one() / self.input.request_bytes;
         let data = self.input.request_bytes / self.input.node.disk_bytes_per_second;
-        commits_per_second(requests, self.calibration.sync.mean_seconds, data).map_or(1.0, |commits| commits / requests)
+        commits_per_second(requests, self.sync_alone().mean_seconds, data).map_or(1.0, |commits| commits / requests)
     }
 
     /// The time of a request until its acknowledgement; `None` if the node is overloaded.

@@ -63,7 +63,6 @@ pub(super) async fn measure(sample: &Sample, directory: &Path) -> anyhow::Result
         seconds_per_request,
         seconds_per_commit,
         latency_seconds: 0.0,
-        core_wait_seconds: 0.0,
     };
     Ok((cost, node, queued))
 }

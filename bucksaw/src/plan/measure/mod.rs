@@ -8,7 +8,6 @@
 //!   for it ([`store`]). What it uses until all is merged, minus the cost of accepting, is that of gathering and of merging.
 //! - Commits: the histogram of group commits of that node while it takes the text and stores it.
 //! - Latency of a request: the mean time of an acknowledgement of that node, less the CPU of its text and its group commit.
-//! - Waiting for a core: by how much acknowledgements take longer while it answers one question after the other.
 //! - Questions: see [`questions`].
 //!
 //! Requests come at random moments of a rate that leaves the node idle for most of the time ([`paced`]): the costs are those of a node in
@@ -72,9 +71,9 @@ async fn measure(sample: &Sample, directory: &Path, path: &Path) -> anyhow::Resu
     let base_memory_bytes = node.metric("process_resident_memory_bytes").await?;
     let base_cores = node.base_cores().await?;
     let needles = questions::Needles::new()?;
-    let StoreMeasurement { store, sync, latency_seconds, core_wait_seconds, bytes } =
+    let StoreMeasurement { store, sync, latency_seconds, bytes } =
         store::measure(&node, sample, &needles, (&accept, base_cores)).await?;
-    let accept = AcceptCost { latency_seconds, core_wait_seconds, ..accept };
+    let accept = AcceptCost { latency_seconds, ..accept };
     let questions = questions::measure(&mut node, sample, &needles, (bytes, &queued_costs)).await?;
     let line_bytes = sample.line_bytes();
     let calibration = Calibration {

@@ -68,16 +68,6 @@ pub(super) async fn measure_queued(node: &MeasuredNode, sample: &Sample, bytes: 
     Ok(costs)
 }
 
-/// Counts a frequent word in all text, again and again, until a question fails; returns its error.
-pub(super) async fn ask_on(node: &MeasuredNode, sample: &Sample) -> anyhow::Error {
-    let word = sample.words(FREQUENT_SHARE, 1).pop().unwrap_or_default();
-    loop {
-        if let Err(error) = ask(node, QuestionKind::Word, &word, true).await {
-            return error;
-        }
-    }
-}
-
 /// The expressions of a kind.
 fn expressions(kind: QuestionKind, sample: &Sample, absent: &[String]) -> Vec<String> {
     match kind {

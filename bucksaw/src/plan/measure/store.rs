@@ -1,5 +1,4 @@
-//! The CPU and the writes of gathering and of merging, the times of group commits meanwhile, and the time of requests without questions
-//! and beside them.
+//! The CPU and the writes of gathering and of merging, the times of group commits meanwhile, and the latency of requests.
 
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use tokio::time::Instant;
 
 use super::measured_node::{MeasuredNode, SYNC_SECONDS};
 use super::paced::{PacedLoad, SentTotals};
-use super::questions::{self, Needles};
+use super::questions::Needles;
 use super::sample::Sample;
 use crate::plan::least_squares::{Observation, fit};
 
@@ -24,9 +23,9 @@ const SLOW_TIME: Duration = Duration::from_secs(46);
 const FAST_BYTES_PER_SECOND: f64 = 8e6;
 const FAST_TIME: Duration = Duration::from_secs(24);
 
-/// The load beside questions, and the time of each part.
-const WAIT_BYTES_PER_SECOND: f64 = 4e6;
-const WAIT_TIME: Duration = Duration::from_secs(6);
+/// The load whose acknowledgements are timed.
+const TIMED_BYTES_PER_SECOND: f64 = 4e6;
+const TIMED_TIME: Duration = Duration::from_secs(6);
 
 /// What [`measure`] found.
 #[derive(Debug)]
@@ -34,7 +33,6 @@ pub(super) struct StoreMeasurement {
     pub(super) store: StoreCost,
     pub(super) sync: SyncTime,
     pub(super) latency_seconds: f64,
-    pub(super) core_wait_seconds: f64,
     /// Bytes of text that the node holds.
     pub(super) bytes: f64,
 }
@@ -87,20 +85,14 @@ pub(super) async fn measure(
         merge_written_per_byte,
     };
 
-    let load = load(WAIT_BYTES_PER_SECOND, WAIT_TIME);
-    let alone = node.send(load).await?;
-    let beside = tokio::select! {
-        sent = node.send(load) => sent?,
-        failed = questions::ask_on(node, sample) => return Err(failed),
-    };
-    bytes += alone.bytes + beside.bytes;
+    let timed = node.send(load(TIMED_BYTES_PER_SECOND, TIMED_TIME)).await?;
+    bytes += timed.bytes;
     node.wait_settled(bytes).await?;
-    let core_wait_seconds = (beside.ack_mean() - alone.ack_mean()).max(0.0);
-    let commit =
-        sync.commit_wait(alone.requests / WAIT_TIME.as_secs_f64()).context("the times of commits make no sense")?;
-    let text = (accept.seconds_per_byte * alone.bytes + accept.seconds_per_record * alone.records) / alone.requests;
-    let latency_seconds = (alone.ack_mean() - commit - text).max(0.0);
-    Ok(StoreMeasurement { store, sync, latency_seconds, core_wait_seconds, bytes })
+    let per_second = timed.requests / TIMED_TIME.as_secs_f64();
+    let commit = sync.commit_wait(per_second).context("the times of commits make no sense")?;
+    let text = (accept.seconds_per_byte * timed.bytes + accept.seconds_per_record * timed.records) / timed.requests;
+    let latency_seconds = (timed.ack_mean() - commit - text).max(0.0);
+    Ok(StoreMeasurement { store, sync, latency_seconds, bytes })
 }
 
 /// CPU seconds of accepting what was sent. The body with the needles counts as bytes and a commit only, which is a thousandth.
@@ -147,7 +139,6 @@ mod tests {
             seconds_per_request: 100.0,
             seconds_per_commit: 1_000.0,
             latency_seconds: 8.0,
-            core_wait_seconds: 7.0,
         };
         let sent = SentTotals { bytes: 2.0, records: 3.0, requests: 4.0, ack_seconds: 0.0 };
         assert_eq!(accepting_seconds(&accept, [sent, SentTotals::default()], 5.0), 5_432.0);
