@@ -55,7 +55,7 @@ impl NodeRun<'_> {
             0 => Vec::new(),
             per_hour => arrivals(f64::from(per_hour) / 3_600.0, end, 2),
         };
-        let words: Vec<String> = meter.words.iter().map(|word| bucksaw_faults::http::encode(word)).collect();
+        let words: Vec<String> = meter.words.iter().map(bucksaw_faults::http::encode).collect();
         let address = node.address("http")?;
         let window = LoadWindow { started: Instant::now(), from: self.warm_up, until: end };
         let (acks, answers, cpu) = thread::scope(|scope| {
