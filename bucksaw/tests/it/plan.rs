@@ -26,7 +26,13 @@ fn a_plan_has_nodes_figures_questions_and_limits() {
         assert!(text.contains(part), "{part}: {text}");
     }
     let explained = words("plan --rate 1MB --cores 2 --memory 8GB --explain");
-    assert!(explained.text().contains("    = p·(a + b/l + q/m)·k with p = 3.0 MB/s, "), "{}", explained.text());
+    assert!(
+        explained
+            .text()
+            .contains("    = p·(a + b/l + (q + g·G)/m)·k; a request has g group commits with p = 3.0 MB/s, "),
+        "{}",
+        explained.text()
+    );
 }
 
 #[test]

@@ -53,12 +53,12 @@ fn ingest_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
     let data = input.request_bytes / input.node.disk_bytes_per_second;
     let write = ("w", node.write_seconds(), FigureUnit::Seconds);
     let ack_formula = match input.ack_point {
-        AckPoint::Written => {
-            "w + W: latency and CPU of its text / (1 - CPU of accepting), and a wait for a core with the probability u that a question runs; a written record is acknowledged"
+        AckPoint::Written => "w, its latency and CPU / (1 - CPU of accepting) + W with the probability u of a question",
+        AckPoint::Synced => {
+            "w + W with the probability u of a question + rest of the running commit + own commit, each a sync and the data of its requests"
         }
-        AckPoint::Synced => "w + W + rest of the running commit + own commit, each a sync and the data of its requests",
         AckPoint::Stored => {
-            "w + W + rest of the running commit + own commit, each a sync and the data of its requests, + m·S, the gather"
+            "w + W with the probability u of a question + rest of the running commit + own commit, each a sync and the data of its requests, + m·S, the gather"
         }
     };
     let symbols = [
@@ -97,7 +97,7 @@ fn ingest_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
             "CPU of accepting",
             node.accept_cores(),
             FigureUnit::Cores,
-            "p·(a + b/l + (q + g·G)/m)·k, with g group commits per request",
+            "p·(a + b/l + (q + g·G)/m)·k; a request has g group commits",
             &[
                 ("p", accepted, FigureUnit::BytesPerSecond),
                 ("a", cost.seconds_per_byte, FigureUnit::SecondsPerByte),
@@ -240,7 +240,7 @@ fn store_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
             "CPU of gathering, encoding and merging",
             node.store_cores(),
             FigureUnit::Cores,
-            "c·S, with S = (a + M·b)·k, gathered once and merged M times",
+            "c·S; S = (a + M·b)·k, gathered once and merged M times",
             &[
                 copied,
                 per_byte,

@@ -37,11 +37,13 @@ fn costs_are_measured_and_the_files_removed() {
     let plan: Value = serde_json::from_slice(&found.stdout).unwrap();
     let costs = &plan["calibration"];
     let cost = |pointer: &str| costs.pointer(pointer).and_then(Value::as_f64).unwrap_or(f64::NAN);
-    for pointer in ["/store/stored_per_byte", "/sync/mean_seconds", "/base_memory_bytes"] {
+    let positive =
+        ["/store/stored_per_byte", "/store/merge_written_per_byte", "/sync/mean_seconds", "/base_memory_bytes"];
+    for pointer in positive {
         assert!(cost(pointer) > 0.0, "{pointer}: {costs}");
     }
     // Beside other load, one of the costs may be fitted as 0.
-    let accept = ["byte", "record", "request"].map(|unit| cost(&format!("/accept/seconds_per_{unit}")));
+    let accept = ["byte", "record", "request", "commit"].map(|unit| cost(&format!("/accept/seconds_per_{unit}")));
     assert!(accept.iter().all(|cost| *cost >= 0.0) && accept.iter().sum::<f64>() > 0.0, "{costs}");
     assert_eq!(costs["questions"].as_array().map(Vec::len), Some(4));
     let left: Vec<_> = std::fs::read_dir(scratch.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
