@@ -178,6 +178,19 @@ fn requests_share_commits_under_load() {
 }
 
 #[test]
+fn an_acknowledgement_takes_twice_as_long_at_its_knee_as_on_an_idle_node() {
+    let of = |bytes_per_second| {
+        let planned =
+            CapacityInput { bytes_per_second, questions: Vec::new(), nodes: PlannedNodes::Both(1), ..input() };
+        Capacity::of(&planned, &calibration()).unwrap()
+    };
+    let knee = value(&of(1e7), "load at which an acknowledgement takes twice as long");
+    let ack = |bytes_per_second| value(&of(bytes_per_second), "acknowledgement, mean");
+    let ratio = ack(1e7 * knee) / ack(1.0);
+    assert!((ratio - 2.0).abs() < 0.01, "{knee} {ratio}");
+}
+
+#[test]
 fn small_batches_are_merged() {
     let mut costs = calibration();
     (costs.store.merge_seconds_per_byte, costs.store.merge_written_per_byte) = (2e-9, 0.1);

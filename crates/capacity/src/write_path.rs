@@ -78,7 +78,15 @@ impl PlannedNode<'_> {
             return None;
         }
         let write = Distribution::constant(write).ok()?.plus(&self.core_wait()?);
-        let commit = || self.group_commit()?.ack();
+        let commit = || {
+            let commits = self.group_commit()?;
+            if commits.writes_per_second > 0.0 {
+                commits.ack()
+            } else {
+                // A single request on a node without load.
+                Some(Distribution::constant(commits.write_seconds).ok()?.plus(&commits.sync))
+            }
+        };
         match self.input.ack_point {
             AckPoint::Written => Some(write),
             AckPoint::Synced => Some(write.plus(&commit()?)),
