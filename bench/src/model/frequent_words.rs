@@ -1,4 +1,4 @@
-//! The words that questions count in turn: what `bucksaw plan` calls a frequent one.
+//! The words that questions count in turn: what `bucksaw plan` calls frequent ones.
 
 use std::collections::HashMap;
 

@@ -17,7 +17,7 @@ use crate::values::{ByteSize, durability, failed_node_count, node_count, replica
 ///
 /// Computes the number of nodes, CPU, disk, memory and network of each, response times, and which resource limits first, from
 /// the costs of this program. Without --sample and --calibration the costs are those of the machine and the log that the output
-/// names: give a file of your own logs as --sample to measure on this machine, which takes about two minutes. Exits with 1
+/// names: give a file of your own logs as --sample to measure on this machine, which takes about three minutes. Exits with 1
 /// if the nodes are not enough. See docs/model.md for the formulas and their errors.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PlanArgs {

@@ -233,7 +233,7 @@ fn store_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
             node.merges(),
             FigureUnit::Number,
             "log₄(segment / batch), rounded down: a merge combines at least 4 batches that fit into a segment",
-            &[("segment", SEGMENT_TEXT_BYTES, FigureUnit::Bytes)],
+            &[("segment", SEGMENT_TEXT_BYTES, FigureUnit::Bytes), ("batch", node.batch_bytes(), FigureUnit::Bytes)],
         ),
         PlanFigure::new(
             Store,

@@ -16,6 +16,17 @@ const GATHER_BYTES: f64 = (128_u32 << 20) as f64;
 /// The least number of segments that a merge combines.
 const MERGE_INPUTS: f64 = 4.0;
 
+/// How often a batch is merged if at most this many are merged into one: adjacent batches are merged while as many as a merge combines
+/// fit. 0 if the number is not finite.
+fn merge_count(batches_max: f64) -> f64 {
+    let (mut merges, mut merged) = (0.0, MERGE_INPUTS);
+    while batches_max.is_finite() && merged <= batches_max {
+        merges += 1.0;
+        merged *= MERGE_INPUTS;
+    }
+    merges
+}
+
 impl PlannedNode<'_> {
     /// The mean age of the oldest record in the queue, in seconds. It grows from that of an open queue segment to that at which a
     /// store gathers, and for the time of the gather, and falls back.
@@ -45,16 +56,21 @@ impl PlannedNode<'_> {
         (GATHER_BYTES / bytes_per_second).min(GATHER_SECONDS)
     }
 
-    /// How often each byte of text is merged, at the peak: adjacent batches are merged while as many as a merge combines fit into a full
-    /// segment. Batches of several ingest nodes cover the same time, which may lead to more merges.
-    pub(crate) fn merges(&self) -> f64 {
+    /// Bytes of text that a store gathers at once, at the peak.
+    pub(crate) fn batch_bytes(&self) -> f64 {
         let rate = self.accepted_by_one();
-        let batch = match self.input.ack_point {
+        match self.input.ack_point {
             // A client that waits for it has its request gathered at once.
             AckPoint::Stored => self.input.request_bytes,
-            AckPoint::Written | AckPoint::Synced => rate * Self::batch_seconds(rate),
-        };
-        if batch > 0.0 { (SEGMENT_TEXT_BYTES / batch).log(MERGE_INPUTS).floor().max(0.0) } else { 0.0 }
+            AckPoint::Written | AckPoint::Synced if rate > 0.0 => rate * Self::batch_seconds(rate),
+            AckPoint::Written | AckPoint::Synced => 0.0,
+        }
+    }
+
+    /// How often each byte of text is merged, at the peak. Batches of several ingest nodes cover the same time, which may lead to more
+    /// merges.
+    pub(crate) fn merges(&self) -> f64 {
+        merge_count(SEGMENT_TEXT_BYTES / self.batch_bytes())
     }
 
     /// How often per second new blocks come into a range, and their bytes of text: batches, and the outputs of the merges that
@@ -67,11 +83,7 @@ impl PlannedNode<'_> {
         let seconds = Self::batch_seconds(rate);
         let batch = rate * seconds;
         // A merge waits for as many neighbours as it combines.
-        let (mut merges, mut merged) = (0.0, MERGE_INPUTS);
-        while batch * merged <= SEGMENT_TEXT_BYTES && seconds * merged <= range_seconds {
-            merges += 1.0;
-            merged *= MERGE_INPUTS;
-        }
+        let merges = merge_count((SEGMENT_TEXT_BYTES / batch).min(range_seconds / seconds));
         ((1.0 + merges) / seconds, batch)
     }
 }
