@@ -11,6 +11,9 @@ const QUEUE_READ_BYTES: f64 = (512_u32 << 10) as f64;
 const BLOCK_TEXT_BYTES: f64 = 16e6;
 const READS_PER_BLOCK: f64 = 2.0;
 
+/// The period of CPU quotas: the default of Linux and of Kubernetes.
+pub(super) const QUOTA_PERIOD: Duration = Duration::from_millis(100);
+
 /// What a node runs on. The same costs predict all of them: only what the environment changes by a known amount is
 /// changed in the calibration.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,7 +77,9 @@ impl NodeEnvironment {
     pub(super) fn plan_flags(&self) -> Vec<String> {
         let mut flags = Vec::new();
         if let Some(percent) = self.cpu_percent {
-            flags.extend(["--cores".to_owned(), (percent as f64 / 100.0).to_string()]);
+            let limit = (percent as f64 / 100.0).to_string();
+            let period = format!("{}ms", QUOTA_PERIOD.as_millis());
+            flags.extend(["--cpu-limit".to_owned(), limit, "--cpu-period".to_owned(), period]);
         }
         if let Some(bytes) = self.write_bytes_per_second {
             flags.extend(["--disk-rate".to_owned(), bytes.to_string()]);
@@ -196,7 +201,7 @@ mod tests {
             assert_eq!(ends, arguments.as_ref().map(|_| true), "{arguments:?}");
         };
         check(NodeEnvironment::THIS_MACHINE, "", "", None);
-        check(NodeEnvironment::with_cpu("", 25), "--cores 0.25", "", None);
+        check(NodeEnvironment::with_cpu("", 25), "--cpu-limit 0.25 --cpu-period 100ms", "", None);
         check(NodeEnvironment::with_disk("", 7), "--disk-rate 7", "", None);
         let sync = "-e trace=fsync,fdatasync -e inject=fsync,fdatasync:delay_exit=5000";
         check(NodeEnvironment::with_sync_delay("", 5), "", "", Some(sync));

@@ -1,16 +1,11 @@
 //! A node in one of the environments.
 
-use std::time::Duration;
-
 use anyhow::ensure;
 use bucksaw_faults::{Cgroup, CleanupGuard};
 
-use super::environment::NodeEnvironment;
+use super::environment::{NodeEnvironment, QUOTA_PERIOD};
 use crate::context::BenchContext;
 use crate::node::BenchNode;
-
-/// The period of CPU quotas: a node that has used its share pauses for less than this.
-const QUOTA_PERIOD: Duration = Duration::from_millis(10);
 
 /// A running node, and what limits it. The node ends before the limits are removed.
 #[derive(Debug)]

@@ -1,10 +1,13 @@
 //! The flags of `bucksaw plan`.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use bucksaw_capacity::{AckPoint, CapacityInput, NodeSize, PlannedNodes, PlannedQuestion, QuestionKind, Targets};
+use bucksaw_capacity::{
+    AckPoint, CapacityInput, CpuLimit, NodeSize, PlannedNodes, PlannedQuestion, QuestionKind, Targets,
+};
 use bucksaw_ingest::Durability;
 use bucksaw_record::time::parse_duration;
 use clap::Args;
@@ -79,9 +82,17 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "TIME", value_parser = time_limit)]
     repair_time: Option<Duration>,
 
-    /// Cores of a node, such as 8 or 0.5; defaults to those of this machine
-    #[arg(long, value_name = "N", value_parser = factor)]
-    cores: Option<f64>,
+    /// Cores of the machine of a node; defaults to those of this machine
+    #[arg(long, value_name = "N")]
+    cores: Option<NonZeroU32>,
+
+    /// CPU limit of a node in cores, such as 0.5: the quota of its container or control group
+    #[arg(long, value_name = "CORES", value_parser = factor)]
+    cpu_limit: Option<f64>,
+
+    /// Period of the CPU limit: a node that has used it up is stopped for the rest of the period
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = time_limit)]
+    cpu_period: Duration,
 
     /// Memory limit of a node; defaults to the memory of this machine
     #[arg(long, value_name = "SIZE")]
@@ -187,7 +198,8 @@ impl PlanArgs {
                 repair_seconds: self.repair_time.map(seconds),
             },
             node: NodeSize {
-                cores: self.cores.unwrap_or(machine.cores),
+                cores: self.cores.map_or(machine.cores, |cores| f64::from(cores.get())),
+                cpu_limit: self.cpu_limit.map(|cores| CpuLimit { cores, period_seconds: seconds(self.cpu_period) }),
                 memory_bytes: self.memory.map_or(machine.memory_bytes, bytes),
                 disk_bytes: bytes(self.disk),
                 disk_bytes_per_second: bytes(self.disk_rate),

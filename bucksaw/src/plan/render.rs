@@ -141,7 +141,7 @@ fn explanation(figure: &PlanFigure) -> String {
         .map(|symbol| format!("{} = {}", symbol.name, amount(symbol.value, symbol.unit)))
         .collect();
     if symbols.is_empty() {
-        figure.formula.to_owned()
+        figure.formula.clone().into_owned()
     } else {
         format!("{} with {}", figure.formula, symbols.join(", "))
     }

@@ -175,8 +175,31 @@ pub struct QuestionCost {
     pub cached_seconds_per_byte: f64,
     /// Bytes of the block cache per byte of text in range.
     pub cache_per_byte: f64,
+    /// The share of its work on text that runs on one core while others are idle: the last blocks, and what waits for others.
+    /// From 0 to 1.
+    pub serial_share: f64,
     /// Coefficient of variation of the CPU of this kind of question.
     pub variation: f64,
+}
+
+impl QuestionCost {
+    /// Seconds per CPU second of its work on text with this many threads. Amdahl, "Validity of the single processor approach",
+    /// AFIPS 1967.
+    #[must_use]
+    pub fn seconds_per_cpu_second(&self, threads: f64) -> f64 {
+        self.serial_share + (1.0 - self.serial_share) / threads
+    }
+
+    /// The serial share of questions that took this many seconds per CPU second with as many threads. With one thread it is
+    /// unknown, and 0.
+    #[must_use]
+    pub fn serial_share_of(seconds_per_cpu_second: f64, threads: f64) -> f64 {
+        if threads <= 1.0 {
+            return 0.0;
+        }
+        let even = threads.recip();
+        ((seconds_per_cpu_second - even) / (1.0 - even)).clamp(0.0, 1.0)
+    }
 }
 
 /// A calibration that cannot be used.
@@ -195,6 +218,12 @@ pub enum CalibrationError {
         /// The name of the value.
         name: &'static str,
     },
+    /// A share is above 1.
+    #[error("{name} of the calibration is above 1")]
+    Share {
+        /// The name of the value.
+        name: &'static str,
+    },
     /// The histogram of syncs is none.
     #[error("sync of the calibration has no rising bounds with a count for each, of which one is above 0")]
     SyncTime,
@@ -205,7 +234,7 @@ pub enum CalibrationError {
 
 impl Calibration {
     /// The version that this program writes and reads.
-    pub const VERSION: u32 = 3;
+    pub const VERSION: u32 = 4;
 
     /// Checks the version of a file.
     ///
@@ -228,6 +257,7 @@ impl Calibration {
                 ("cold_seconds_per_byte", cost.cold_seconds_per_byte),
                 ("cached_seconds_per_byte", cost.cached_seconds_per_byte),
                 ("cache_per_byte", cost.cache_per_byte),
+                ("serial_share", cost.serial_share),
                 ("variation", cost.variation),
             ]
         });
@@ -254,6 +284,9 @@ impl Calibration {
             if !(value.is_finite() && value >= 0.0) {
                 return Err(CalibrationError::Value { name });
             }
+        }
+        if self.questions.iter().any(|cost| cost.serial_share > 1.0) {
+            return Err(CalibrationError::Share { name: "serial_share" });
         }
         if self.sync.distribution().is_none() {
             return Err(CalibrationError::SyncTime);

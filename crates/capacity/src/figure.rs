@@ -1,5 +1,7 @@
 //! A figure of a plan with the formula that it comes from.
 
+use std::borrow::Cow;
+
 use crate::tier::Tier;
 
 /// The unit of a value.
@@ -77,7 +79,7 @@ pub struct PlanFigure {
     /// The unit of the value.
     pub unit: FigureUnit,
     /// How the value follows from the symbols.
-    pub formula: &'static str,
+    pub formula: Cow<'static, str>,
     /// The symbols of the formula.
     pub symbols: Vec<Symbol>,
 }
@@ -89,10 +91,10 @@ impl PlanFigure {
         name: impl Into<String>,
         value: f64,
         unit: FigureUnit,
-        formula: &'static str,
+        formula: impl Into<Cow<'static, str>>,
         symbols: &[(&'static str, f64, FigureUnit)],
     ) -> Self {
         let symbols = symbols.iter().map(|&(name, value, unit)| Symbol { name, value, unit }).collect();
-        Self { tier: Tier::Both, section, name: name.into(), value, unit, formula, symbols }
+        Self { tier: Tier::Both, section, name: name.into(), value, unit, formula: formula.into(), symbols }
     }
 }

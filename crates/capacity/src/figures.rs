@@ -1,5 +1,7 @@
 //! The figures of a plan, each with its formula.
 
+use std::borrow::Cow;
+
 use bucksaw_model::{Distribution, LeaseRace, NodeFailures, Rumour, SharedServers};
 
 use crate::calibration::QuestionCost;
@@ -76,7 +78,16 @@ fn ingest_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
         AckPoint::Synced => 6,
         AckPoint::Stored => 8,
     };
-    let symbols: Vec<_> = symbols.into_iter().take(used).collect();
+    let mut symbols: Vec<_> = symbols.into_iter().take(used).collect();
+    let mut ack_formula = Cow::Borrowed(ack_formula);
+    if let Some(limit) = input.node.effective_limit() {
+        ack_formula.to_mut().push_str(
+            "; with the probability B of a gather or merge, which uses up the CPU limit, or of a question that does, all of it only in the \
+             first part of each period T",
+        );
+        symbols.push(("B", node.limited_background_share(), FigureUnit::Share));
+        symbols.push(("T", limit.period_seconds, FigureUnit::Seconds));
+    }
     let by_size = accepted * QUEUE_SEGMENT_SECONDS >= QUEUE_SEGMENT_BYTES;
     let (segments, _) = node.queue_segments();
     vec![
@@ -115,7 +126,7 @@ fn ingest_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
             "acknowledgement, mean",
             of(&Distribution::mean),
             FigureUnit::Seconds,
-            ack_formula,
+            ack_formula.clone(),
             &symbols,
         ),
         PlanFigure::new(
@@ -123,7 +134,7 @@ fn ingest_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
             "acknowledgement, p50",
             of(&|ack| ack.quantile(0.5)),
             FigureUnit::Seconds,
-            ack_formula,
+            ack_formula.clone(),
             &symbols,
         ),
         PlanFigure::new(
@@ -169,10 +180,10 @@ fn store_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
     use Section::Store;
     let (input, cost) = (node.input, &node.calibration.store);
     let copied = ("c", node.copied(), FigureUnit::BytesPerSecond);
-    let cores = ("cores", input.node.cores, FigureUnit::Cores);
+    let cores = ("cores", input.node.cpu(), FigureUnit::Cores);
     let per_byte = ("S", node.store_cost(), FigureUnit::SecondsPerByte);
     let sustained =
-        BACKGROUND_SHARE * input.node.cores / node.store_cost() / f64::from(input.copies) * node.store_nodes;
+        BACKGROUND_SHARE * input.node.cpu() / node.store_cost() / f64::from(input.copies) * node.store_nodes;
     let gathers = node.gathers();
     let (_, segment) = node.queue_segments();
     let age = (segment / node.accepted_by_one()).min(QUEUE_SEGMENT_SECONDS);
@@ -319,10 +330,16 @@ fn store_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
 
 fn search_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
     use Section::Search;
-    let cores = ("cores", node.input.node.cores, FigureUnit::Cores);
+    let cores = ("cores", node.input.node.cpu(), FigureUnit::Cores);
     let in_use = ("a", node.accept_cores(), FigureUnit::Cores);
     let search = ("s", node.search_cores(), FigureUnit::Cores);
-    let background = (node.store_cores() / node.input.node.cores).min(BACKGROUND_SHARE);
+    let background = (node.store_cores() / node.input.node.cpu()).min(BACKGROUND_SHARE);
+    let stretch_formula = match node.input.node.effective_limit() {
+        None => "1 / (1 - (a + s)/cores - b)",
+        Some(_) => {
+            "(1 - a/cores - b) / (1 - (a + s)/cores - b): all but other questions is in the times within the CPU limit"
+        }
+    };
     let mut figures = vec![
         PlanFigure::new(
             Search,
@@ -337,7 +354,7 @@ fn search_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
             "stretch of response times by other work",
             node.stretch(),
             FigureUnit::Number,
-            "1 / (1 - (a + s)/cores - b)",
+            stretch_formula,
             &[in_use, search, cores, ("b", background, FigureUnit::Share)],
         ),
     ];

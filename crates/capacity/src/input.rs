@@ -37,11 +37,22 @@ pub struct Targets {
     pub repair_seconds: Option<f64>,
 }
 
+/// A CPU quota, such as the CPU limit of a container: the kernel stops a node that has used it up until the next period.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CpuLimit {
+    /// Cores that the node may use on average.
+    pub cores: f64,
+    /// Seconds of a period; 0.1 by default on Linux and with Kubernetes.
+    pub period_seconds: f64,
+}
+
 /// What a node has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NodeSize {
-    /// Cores; a fraction for a quota.
+    /// Cores of the machine; at least 1.
     pub cores: f64,
+    /// How much of them the node may use; `None` for all.
+    pub cpu_limit: Option<CpuLimit>,
     /// Memory limit of the node in bytes.
     pub memory_bytes: f64,
     /// Bytes of its disk.
@@ -52,6 +63,28 @@ pub struct NodeSize {
     pub disk_read_seconds: f64,
     /// Bytes per second of its network, in each direction.
     pub network_bytes_per_second: f64,
+}
+
+impl NodeSize {
+    /// The limit, if it is below the cores of the machine.
+    pub(crate) fn effective_limit(&self) -> Option<CpuLimit> {
+        self.cpu_limit.filter(|limit| limit.cores < self.cores)
+    }
+
+    /// Cores that all work of the node may use on average.
+    pub(crate) fn cpu(&self) -> f64 {
+        self.effective_limit().map_or(self.cores, |limit| limit.cores)
+    }
+
+    /// Threads of one question: one per whole core that the node may use.
+    pub(crate) fn question_threads(&self) -> f64 {
+        self.cpu().floor().max(1.0)
+    }
+
+    /// The speed of a gather or merge, which runs on one thread, relative to that of one core.
+    pub(crate) fn background_speed(&self) -> f64 {
+        self.cpu().min(1.0)
+    }
 }
 
 /// Everything that a plan is made from, besides the [`Calibration`].
@@ -130,7 +163,8 @@ impl CapacityInput {
             ("the length of a line", self.line_bytes),
             ("the size of a request", self.request_bytes),
             ("the retention", self.retention_seconds),
-            ("the number of cores", node.cores),
+            ("the CPU limit", node.cpu_limit.map_or(1.0, |limit| limit.cores)),
+            ("the period of the CPU limit", node.cpu_limit.map_or(1.0, |limit| limit.period_seconds)),
             ("the memory", node.memory_bytes),
             ("the size of the disk", node.disk_bytes),
             ("the bandwidth of the disk", node.disk_bytes_per_second),
@@ -149,6 +183,9 @@ impl CapacityInput {
             if !(value.is_finite() && value > 0.0) {
                 return Err(InputError::Value { name, range: "above 0" });
             }
+        }
+        if !(node.cores.is_finite() && node.cores >= 1.0) {
+            return Err(InputError::Value { name: "the number of cores", range: "at least 1" });
         }
         if !(node.disk_read_seconds.is_finite() && node.disk_read_seconds >= 0.0) {
             return Err(InputError::Value { name: "the time of a read from the disk", range: "at least 0" });

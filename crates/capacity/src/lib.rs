@@ -13,6 +13,7 @@
 
 mod calibration;
 mod capacity;
+mod cpu_limit;
 mod figure;
 mod figures;
 mod head_room;
@@ -36,7 +37,7 @@ pub use capacity::{Capacity, TierSize};
 pub use figure::{FigureUnit, PlanFigure, Section, Symbol};
 pub use head_room::HeadRoom;
 pub use head_room_window::{HeadRoomWindow, RecentHeadRoom};
-pub use input::{AckPoint, CapacityInput, InputError, NodeSize, PlannedQuestion, Targets};
+pub use input::{AckPoint, CapacityInput, CpuLimit, InputError, NodeSize, PlannedQuestion, Targets};
 pub use limits::ResourceLimit;
 pub use question_kind::QuestionKind;
 pub use questions::QuestionFigures;

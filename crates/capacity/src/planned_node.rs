@@ -221,7 +221,7 @@ impl<'a> PlannedNode<'a> {
     pub(crate) fn utilisation(&self, resource: Resource) -> f64 {
         let node = &self.input.node;
         match resource {
-            Resource::Cpu => self.used_cores() / node.cores,
+            Resource::Cpu => self.used_cores() / node.cpu(),
             Resource::DiskSpace => {
                 (self.stored_bytes() + self.burst_bytes()) / (node.disk_bytes * (1.0 - DISK_FREE_SHARE))
             }

@@ -1,7 +1,7 @@
 //! The response time of questions.
 //!
 //! A question runs on all cores of all store nodes, and its answer is complete when the slowest node has answered
-//! (fork-join). On a node, concurrent questions and the acceptance of records share the cores (processor sharing), and
+//! (fork-join). A measured share of its work runs on one core (Amdahl). On a node, concurrent questions and the acceptance of records share the cores (processor sharing), and
 //! gathers and merges keep their guaranteed share. The blocks of a question are all in the block cache, or all but those that are
 //! new, or the cache has no room for them; so its time is a mixture of three distributions, whose percentiles are never averaged.
 
@@ -44,6 +44,7 @@ impl PlannedNode<'_> {
             cold_seconds_per_byte: 0.0,
             cached_seconds_per_byte: 0.0,
             cache_per_byte: 0.0,
+            serial_share: 0.0,
             variation: 0.0,
         })
     }
@@ -98,8 +99,14 @@ impl PlannedNode<'_> {
         self.input.questions.iter().map(cores).sum::<f64>() * self.question_factor
     }
 
-    /// By how much other work on the node stretches the time of a question; infinite if there is no capacity left.
+    /// By how much other work on the node stretches the time of a question; infinite if there is no capacity left. With a CPU
+    /// limit other questions alone: what else uses it is in [`PlannedNode::limited_question`].
     pub(crate) fn stretch(&self) -> f64 {
+        if let Some(limit) = self.input.node.effective_limit() {
+            let left = self.limited_question_cores(limit);
+            let free = left - self.search_cores();
+            return if free > 0.0 { left / free } else { f64::INFINITY };
+        }
         let cores = self.input.node.cores;
         let background = (self.store_cores() / cores).min(BACKGROUND_SHARE);
         let free = 1.0 - (self.accept_cores() + self.search_cores()) / cores - background;
@@ -116,8 +123,15 @@ impl PlannedNode<'_> {
         let bytes = stored * decoded;
         let share = if cost.cache_per_byte > 0.0 { 1.0 } else { 0.0 };
         let blocks = (stored / BLOCK_TEXT_BYTES).ceil() * share;
-        let rounds = (blocks / self.input.node.cores.max(1.0)).ceil();
+        let rounds = (blocks / self.input.node.question_threads()).ceil();
         bytes / self.input.node.disk_bytes_per_second + rounds * READS_PER_BLOCK * self.input.node.disk_read_seconds
+    }
+
+    /// Seconds of a question with this much CPU, while nothing else runs: the fixed part runs on one core.
+    pub(crate) fn question_seconds(&self, question: &PlannedQuestion, cpu_seconds: f64) -> f64 {
+        let cost = self.cost(question.kind);
+        let text = cpu_seconds - cost.fixed_seconds;
+        cost.fixed_seconds + text * cost.seconds_per_cpu_second(self.input.node.question_threads())
     }
 
     /// The response time of a question on this node alone; `None` if the node is overloaded.
@@ -129,10 +143,9 @@ impl PlannedNode<'_> {
         let cost = self.cost(question.kind);
         let time = |cold_bytes: f64, read_seconds: f64| {
             let cpu = self.cpu_seconds(question, cold_bytes);
-            // The fixed part runs on one core; a node of less than one core is slower also there.
-            let cores = self.input.node.cores;
-            let seconds = cost.fixed_seconds / cores.min(1.0) + (cpu - cost.fixed_seconds) / cores;
-            Distribution::lognormal(seconds + read_seconds, cost.variation).ok()
+            let seconds = self.question_seconds(question, cpu);
+            let run = Distribution::lognormal(seconds + read_seconds, cost.variation).ok()?;
+            self.limited_question(question, run, cpu)
         };
         let cached = self.cached_share(question);
         // New blocks were written just now, so the system has them in memory.

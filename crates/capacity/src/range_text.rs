@@ -37,7 +37,7 @@ impl PlannedNode<'_> {
         }
         let gather = Self::batch_seconds(rate);
         let open = (QUEUE_SEGMENT_BYTES / rate).min(QUEUE_SEGMENT_SECONDS) / 2.0;
-        let gathering = rate * gather * self.gather_cost() / self.input.node.cores.min(1.0);
+        let gathering = rate * gather * self.gather_cost() / self.input.node.background_speed();
         f64::midpoint(gather + open, open) + gathering
     }
 

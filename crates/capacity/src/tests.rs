@@ -13,6 +13,7 @@ pub(crate) fn calibration() -> Calibration {
         cold_seconds_per_byte: 1e-9,
         cached_seconds_per_byte: 1e-10,
         cache_per_byte: 0.1,
+        serial_share: 0.0,
         variation: 0.0,
     };
     Calibration {
@@ -60,6 +61,7 @@ fn input() -> CapacityInput {
         targets: Targets::default(),
         node: NodeSize {
             cores: 4.0,
+            cpu_limit: None,
             memory_bytes: 16.0 * f64::from(1_u32 << 30),
             disk_bytes: 1e12,
             disk_bytes_per_second: 2e8,
@@ -221,6 +223,81 @@ fn requests_wait_for_cores_that_questions_use() {
 }
 
 #[test]
+fn a_part_of_a_question_runs_on_one_core() {
+    let mut costs = calibration();
+    costs.questions.iter_mut().for_each(|cost| cost.serial_share = 0.25);
+    let of = |costs: &Calibration| Capacity::of(&input(), costs).unwrap().questions.remove(0);
+    let (even, question) = (of(&calibration()), of(&costs));
+    assert_eq!(question.cpu_seconds, even.cpu_seconds);
+    // A quarter on one core and the rest on four takes 7/16 instead of a quarter; the first millisecond is on one core anyway.
+    let text = question.cpu_seconds - 1e-3;
+    let ratio = (1e-3 + text * 7.0 / 16.0) / (1e-3 + text / 4.0);
+    assert!((question.mean_seconds / even.mean_seconds / ratio - 1.0).abs() < 0.01, "{question:?} {even:?}");
+    assert!((QuestionCost::serial_share_of(7.0 / 16.0, 4.0) - 0.25).abs() < 1e-12);
+    assert_eq!(QuestionCost::serial_share_of(0.1, 4.0), 0.0);
+    assert_eq!(QuestionCost::serial_share_of(2.0, 4.0), 1.0);
+    assert_eq!(QuestionCost::serial_share_of(0.5, 1.0), 0.0);
+}
+
+/// A node of four cores that may use a quarter of one, and stores 5 MB/s of which it uses a tenth.
+fn limited() -> CapacityInput {
+    let mut limited = CapacityInput {
+        bytes_per_second: 5e6,
+        peak_factor: 1.0,
+        questions: Vec::new(),
+        nodes: PlannedNodes::Both(1),
+        ..input()
+    };
+    limited.node.cpu_limit = Some(CpuLimit { cores: 0.25, period_seconds: 0.1 });
+    limited
+}
+
+#[test]
+fn gathers_use_up_a_cpu_limit_and_delay_requests() {
+    let without = Capacity::of(
+        &CapacityInput { node: NodeSize { cpu_limit: None, ..limited().node }, ..limited() },
+        &calibration(),
+    );
+    let (without, with) = (without.unwrap(), Capacity::of(&limited(), &calibration()).unwrap());
+    // Accepting takes 12.5 ms of a second, and gathers 25 of the 237.5 that are left. Then the node runs for 23.75 ms of each period, and
+    // is stopped for the other 76.25: so many of 100 requests wait half of that, and those that it meets on their way all of it.
+    let ack = value(&without, "acknowledgement, mean");
+    let background = 0.025 / 0.2375;
+    let want = ack + background * (0.7625 * 0.07625 / 2.0 + ack / 0.1 * 0.07625);
+    let found = value(&with, "acknowledgement, mean");
+    assert!((found / want - 1.0).abs() < 0.02, "{found} {want} {ack}");
+    assert!(value(&with, "acknowledgement, p99") > 0.05 && value(&without, "acknowledgement, p99") < 0.01);
+    let full = with.limits.iter().find(|limit| limit.resource == Resource::Cpu).unwrap();
+    assert!((full.utilisation - 0.0375 / 0.25).abs() < 1e-9, "{full:?}");
+}
+
+#[test]
+fn short_questions_run_at_full_speed_within_a_cpu_limit_and_long_ones_do_not() {
+    let question = |range_seconds| {
+        let asked = PlannedQuestion { kind: QuestionKind::Word, per_second: 1e-3, range_seconds };
+        let of = |cpu_limit| {
+            let node = NodeSize { cpu_limit, cores: 1.0, ..limited().node };
+            let planned = CapacityInput { bytes_per_second: 1e5, questions: vec![asked], node, ..limited() };
+            Capacity::of(&planned, &calibration()).unwrap().questions.remove(0)
+        };
+        (of(None), of(limited().node.cpu_limit))
+    };
+    let (short, limited) = question(10.0);
+    assert!(short.cpu_seconds < 5e-3 && limited.mean_seconds < 1.5 * short.mean_seconds, "{short:?} {limited:?}");
+    let (long, limited) = question(86_400.0);
+    assert!(long.cpu_seconds > 0.5, "{long:?}");
+    assert!((limited.mean_seconds / long.mean_seconds / 4.0 - 1.0).abs() < 0.05, "{long:?} {limited:?}");
+}
+
+#[test]
+fn a_cpu_limit_above_the_cores_has_no_effect() {
+    let mut same = input();
+    same.node.cpu_limit = Some(CpuLimit { cores: 4.0, period_seconds: 0.1 });
+    let (with, without) = (Capacity::of(&same, &calibration()), Capacity::of(&input(), &calibration()));
+    assert_eq!(with.unwrap(), without.unwrap());
+}
+
+#[test]
 fn a_slow_disk_delays_cold_questions() {
     let mut slow = CapacityInput { nodes: PlannedNodes::Both(1), ..input() };
     slow.node.memory_bytes = 0.0001 * f64::from(1_u32 << 30);
@@ -301,6 +378,9 @@ fn input_without_sense_is_refused() {
         assert!(refused(&|input| input.bytes_per_second = bad).to_string().contains("the rate"));
         assert!(refused(&|input| input.node.cores = bad).to_string().contains("cores"));
         assert!(refused(&|input| input.questions[0].per_second = bad).to_string().contains("question"));
+        let limit = |cores, period_seconds| Some(CpuLimit { cores, period_seconds });
+        assert!(refused(&|input| input.node.cpu_limit = limit(bad, 0.1)).to_string().contains("the CPU limit"));
+        assert!(refused(&|input| input.node.cpu_limit = limit(1.0, bad)).to_string().contains("the period"));
     }
     assert!(refused(&|input| input.peak_factor = 0.5).to_string().contains("at least 1"));
     assert!(refused(&|input| input.copies = 0).to_string().contains("copies"));
@@ -326,6 +406,9 @@ fn calibrations_are_checked() {
         assert_eq!(costs.check(), Err(CalibrationError::SyncTime));
     }
     let mut costs = calibration();
+    costs.questions[0].serial_share = 1.5;
+    assert_eq!(costs.check(), Err(CalibrationError::Share { name: "serial_share" }));
+    let mut costs = calibration();
     costs.questions.push(costs.questions[0]);
     assert_eq!(costs.check(), Err(CalibrationError::Repeated(QuestionKind::Needle)));
 }
@@ -338,7 +421,7 @@ proptest! {
     fn every_input_has_a_plan(
         rate in 1.0..1e10_f64, peak in 1.0..10.0_f64, line in 1.0..1e5_f64, request in 1.0..1e7_f64,
         retention in 1.0..1e8_f64, copies in 1_u32..4, failed in 0_u32..3, per_second in 1e-6..100.0_f64, range in 1.0..1e7_f64,
-        cores in 0.1..64.0_f64, disk in 1e9..1e14_f64,
+        cores in 1.0..64.0_f64, limit in prop::option::of((0.01..64.0_f64, 0.001..1.0_f64)), disk in 1e9..1e14_f64,
     ) {
         let mut planned = input();
         planned.bytes_per_second = rate;
@@ -346,6 +429,7 @@ proptest! {
         (planned.retention_seconds, planned.copies, planned.failed_nodes) = (retention, copies, failed);
         planned.questions = vec![PlannedQuestion { kind: QuestionKind::Needle, per_second, range_seconds: range }];
         (planned.node.cores, planned.node.disk_bytes) = (cores, disk);
+        planned.node.cpu_limit = limit.map(|(cores, period_seconds)| CpuLimit { cores, period_seconds });
         let capacity = Capacity::of(&planned, &calibration()).unwrap();
         for figure in &capacity.figures {
             prop_assert!(figure.value >= 0.0, "{figure:?}");

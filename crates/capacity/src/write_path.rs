@@ -22,20 +22,21 @@ impl PlannedNode<'_> {
     /// By how much other requests on the node stretch the acceptance of one; infinite if there is no capacity left.
     /// Gathers and merges run at a lower priority, so they do not count.
     fn accept_stretch(&self) -> f64 {
-        let free = 1.0 - (self.accept_cores() + self.search_cores()) / self.input.node.cores;
+        let free = self.input.node.cpu() - self.accept_cores() - self.search_cores();
         if free > 0.0 { 1.0 / (1.0 - self.accept_cores() / self.input.node.cores) } else { f64::INFINITY }
     }
 
     /// Seconds of a request beside its group commit, while no question runs: processor sharing of its CPU time and its latency.
     pub(crate) fn write_seconds(&self) -> f64 {
-        let slow_core = self.input.node.cores.min(1.0);
         let alone = self.calibration.accept.latency_seconds + self.input.request_bytes * self.text_cost();
-        alone / slow_core * self.accept_stretch()
+        alone * self.accept_stretch()
     }
 
-    /// The share of the time in which a question runs. It uses all cores, so only one runs at a time.
+    /// The share of the time in which a question uses all cores, so that only one runs at a time. 0 if a CPU limit leaves it fewer threads
+    /// than there are cores.
     pub(crate) fn searching_share(&self) -> f64 {
-        (self.search_cores() / self.input.node.cores).min(1.0)
+        let node = &self.input.node;
+        if node.question_threads() < node.cores { 0.0 } else { (self.search_cores() / node.cores).min(1.0) }
     }
 
     /// The time that a request waits for a core: none, or an exponential time if it arrives while a question uses all of them. Waits end
@@ -87,16 +88,16 @@ impl PlannedNode<'_> {
                 Some(Distribution::constant(commits.write_seconds).ok()?.plus(&commits.sync))
             }
         };
-        match self.input.ack_point {
-            AckPoint::Written => Some(write),
-            AckPoint::Synced => Some(write.plus(&commit()?)),
+        let ack = match self.input.ack_point {
+            AckPoint::Written => write,
+            AckPoint::Synced => write.plus(&commit()?),
             AckPoint::Stored => {
                 // The request is one queue segment, which is gathered at once, and whose copies are made one after the other.
-                let store = self.gather_cost() / self.input.node.cores.min(1.0);
-                let gather = self.input.request_bytes * store * self.accept_stretch();
-                Some(write.plus(&commit()?).plus(&Distribution::constant(gather).ok()?))
+                let gather = self.input.request_bytes * self.gather_cost() * self.accept_stretch();
+                write.plus(&commit()?).plus(&Distribution::constant(gather).ok()?)
             }
-        }
+        };
+        self.limited_request(ack)
     }
 
     /// Queue segments that one ingest node closes per second at the peak, and the bytes of each: by size, or by age if the load
@@ -112,7 +113,7 @@ impl PlannedNode<'_> {
     /// `None` if a gather never ends.
     pub(crate) fn gathers(&self) -> Option<SharedServers> {
         let (per_second, bytes) = self.queue_segments();
-        let seconds = bytes * self.store_cost() / self.input.node.cores.min(1.0);
+        let seconds = bytes * self.store_cost() / self.input.node.background_speed();
         Some(SharedServers {
             arrivals_per_second: per_second * self.ingest_nodes,
             servers: self.store_nodes as u32,

@@ -23,6 +23,7 @@
 mod arrivals;
 mod background;
 mod collision;
+mod cpu_quota;
 mod distribution;
 mod failure;
 mod fork_join;
@@ -44,6 +45,7 @@ mod oracle;
 pub use arrivals::superposed_variation_squared;
 pub use background::BackgroundShare;
 pub use collision::Collision;
+pub use cpu_quota::CpuQuota;
 pub use distribution::{Distribution, DistributionError, HistogramError, SECONDS_MAX, SECONDS_MIN};
 pub use failure::NodeFailures;
 pub use fork_join::ForkJoin;

@@ -377,14 +377,25 @@ impl CountStream {
 
     /// Removes the first pending unit, and those after it that fit into the same job.
     fn take_job_units(&mut self) -> Vec<PendingUnit> {
-        let mut text_bytes = 0;
-        let mut fits = |pending: &PendingUnit| {
-            text_bytes += pending.unit.text_bytes();
-            text_bytes <= JOB_TEXT_BYTES
-        };
-        let fitting = self.pending.iter().take_while(|pending| fits(pending)).count();
-        self.pending.drain(..fitting.max(1).min(self.pending.len())).collect()
+        // The units of a short range are divided among all threads.
+        let units_max = self.units_total.div_ceil(self.engine.pool.threads().max(1));
+        let text_bytes = self.pending.iter().map(|pending| pending.unit.text_bytes());
+        let count = units_per_job(text_bytes, units_max);
+        self.pending.drain(..count).collect()
     }
+}
+
+/// How many of these units one job counts: at least one, if there is one.
+fn units_per_job(text_bytes: impl Iterator<Item = u64>, units_max: usize) -> usize {
+    let (mut count, mut sum) = (0, 0);
+    for bytes in text_bytes.take(units_max.max(1)) {
+        sum += bytes;
+        if count > 0 && sum > JOB_TEXT_BYTES {
+            break;
+        }
+        count += 1;
+    }
+    count
 }
 
 impl Drop for CountStream {
@@ -584,6 +595,19 @@ mod tests {
         total.add_ids(runs(&[50..250, 250..450]));
         assert_eq!(total.sum(), 500);
         assert!(total.id_bytes < separate_bytes, "{} and {separate_bytes}", total.id_bytes);
+    }
+
+    #[test]
+    fn a_job_has_units_up_to_its_text_and_its_share() {
+        let check = |text_bytes: &[u64], units_max, want| {
+            assert_eq!(units_per_job(text_bytes.iter().copied(), units_max), want, "{text_bytes:?} {units_max}");
+        };
+        check(&[1; 10], 5, 5);
+        check(&[1; 3], 5, 3);
+        check(&[JOB_TEXT_BYTES / 2; 10], 5, 2);
+        check(&[JOB_TEXT_BYTES + 1, 1], 5, 1);
+        check(&[1, 1], 0, 1);
+        check(&[], 5, 0);
     }
 
     #[test]

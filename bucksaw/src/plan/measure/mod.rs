@@ -65,7 +65,7 @@ pub(super) fn calibrate(path: &Path, scratch: &Path) -> anyhow::Result<Measured>
 
 async fn measure(sample: &Sample, directory: &Path, path: &Path) -> anyhow::Result<Measured> {
     let (accept, ingest_node, queued) = accept::measure(sample, &directory.join("accept")).await?;
-    let queued_costs = questions::measure_queued(&ingest_node, sample, queued).await?;
+    let queued_questions = questions::measure_queued(&ingest_node, sample, queued).await?;
     drop(ingest_node);
     let mut node = MeasuredNode::start(&directory.join("store"), MeasuredRoles::Both).await?;
     let base_memory_bytes = node.metric("process_resident_memory_bytes").await?;
@@ -74,7 +74,7 @@ async fn measure(sample: &Sample, directory: &Path, path: &Path) -> anyhow::Resu
     let StoreMeasurement { store, sync, latency_seconds, bytes } =
         store::measure(&node, sample, &needles, (&accept, base_cores)).await?;
     let accept = AcceptCost { latency_seconds, ..accept };
-    let questions = questions::measure(&mut node, sample, &needles, (bytes, &queued_costs)).await?;
+    let questions = questions::measure(&mut node, sample, &needles, (bytes, &queued_questions)).await?;
     let line_bytes = sample.line_bytes();
     let calibration = Calibration {
         version: Calibration::VERSION,

@@ -2,6 +2,11 @@
 //!
 //! A needle is in one block, whatever the range. So the block is a part of the fixed cost, and the cost per byte is that of a word
 //! that no block has.
+//!
+//! How much of the work of a question runs on one core follows from its time and its CPU, both without those of a question over no
+//! text.
+
+use std::time::Instant;
 
 use anyhow::Context as _;
 use bucksaw_capacity::{QuestionCost, QuestionKind};
@@ -49,11 +54,60 @@ impl Needles {
     }
 }
 
-/// CPU seconds per byte of questions of each kind over text in a queue, in the order of [`QuestionKind::ALL`], on a node that
-/// has `bytes` bytes of it and no store.
-pub(super) async fn measure_queued(node: &MeasuredNode, sample: &Sample, bytes: f64) -> anyhow::Result<Vec<f64>> {
+/// What a question, or the work of several on their text, took.
+#[derive(Clone, Copy, Debug, Default)]
+struct QuestionTime {
+    seconds: f64,
+    cpu_seconds: f64,
+}
+
+impl QuestionTime {
+    /// The part of questions that depends on their text, from one over none.
+    fn on_text(questions: &[Self], fixed: Self) -> Self {
+        let sum = |of: fn(&Self) -> f64, fixed: f64| questions.iter().map(|time| (of(time) - fixed).max(0.0)).sum();
+        Self {
+            seconds: sum(|time| time.seconds, fixed.seconds),
+            cpu_seconds: sum(|time| time.cpu_seconds, fixed.cpu_seconds),
+        }
+    }
+
+    /// The medians of both times of questions.
+    fn median(questions: &[Self]) -> anyhow::Result<Self> {
+        let of = |time: fn(&Self) -> f64| median(&mut questions.iter().map(time).collect::<Vec<_>>());
+        let times = of(|time| time.seconds).zip(of(|time| time.cpu_seconds));
+        let (seconds, cpu_seconds) = times.context("no question was asked")?;
+        Ok(Self { seconds, cpu_seconds })
+    }
+
+    /// The serial share on this machine, from the work on text of several measurements.
+    fn serial_share(works: &[Self]) -> f64 {
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
+        let sum = |of: fn(&Self) -> f64| works.iter().map(of).sum::<f64>();
+        let cpu_seconds = sum(|work| work.cpu_seconds);
+        if cpu_seconds > 0.0 {
+            QuestionCost::serial_share_of(sum(|work| work.seconds) / cpu_seconds, threads)
+        } else {
+            0.0
+        }
+    }
+}
+
+/// What questions of one kind took over text in a queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueuedTime {
+    seconds_per_byte: f64,
+    on_text: QuestionTime,
+}
+
+/// What questions of each kind take over text in a queue, in the order of [`QuestionKind::ALL`], on a node that has `bytes` bytes
+/// of it and no store.
+pub(super) async fn measure_queued(
+    node: &MeasuredNode,
+    sample: &Sample,
+    bytes: f64,
+) -> anyhow::Result<Vec<QueuedTime>> {
     let absent = Needles::new()?.absent;
-    let mut costs = Vec::new();
+    let mut times = Vec::new();
     for kind in QuestionKind::ALL {
         let (mut fixed, mut queued) = (Vec::new(), Vec::new());
         for expression in expressions(kind, sample, &absent) {
@@ -62,10 +116,11 @@ pub(super) async fn measure_queued(node: &MeasuredNode, sample: &Sample, bytes: 
                 queued.push(ask(node, kind, &expression, true).await?);
             }
         }
-        let fixed = median(&mut fixed).context("no question was asked")?;
-        costs.push((mean(&queued) - fixed).max(0.0) / bytes);
+        let fixed = QuestionTime::median(&fixed)?;
+        let seconds_per_byte = (mean_cpu(&queued) - fixed.cpu_seconds).max(0.0) / bytes;
+        times.push(QueuedTime { seconds_per_byte, on_text: QuestionTime::on_text(&queued, fixed) });
     }
-    Ok(costs)
+    Ok(times)
 }
 
 /// The expressions of a kind.
@@ -83,15 +138,16 @@ pub(super) async fn measure(
     node: &mut MeasuredNode,
     sample: &Sample,
     needles: &Needles,
-    (bytes, queued_costs): (f64, &[f64]),
+    (bytes, queued): (f64, &[QueuedTime]),
 ) -> anyhow::Result<Vec<QuestionCost>> {
     let mut costs = Vec::new();
-    for (kind, queued_seconds_per_byte) in QuestionKind::ALL.into_iter().zip(queued_costs) {
+    for (kind, queued) in QuestionKind::ALL.into_iter().zip(queued) {
         let expressions = expressions(kind, sample, &needles.absent);
-        let mut cost = measure_kind(node, kind, &expressions, bytes).await?;
-        cost.queued_seconds_per_byte = *queued_seconds_per_byte;
+        let (mut cost, on_text) = measure_kind(node, kind, &expressions, bytes).await?;
+        cost.queued_seconds_per_byte = queued.seconds_per_byte;
+        cost.serial_share = QuestionTime::serial_share(&[queued.on_text, on_text]);
         if kind == QuestionKind::Needle {
-            let present = measure_kind(node, kind, &needles.present, bytes).await?;
+            let (present, _) = measure_kind(node, kind, &needles.present, bytes).await?;
             cost.fixed_seconds += (present.cold_seconds_per_byte - cost.cold_seconds_per_byte).max(0.0) * bytes;
             cost.variation = present.variation;
         }
@@ -100,12 +156,13 @@ pub(super) async fn measure(
     Ok(costs)
 }
 
+/// The costs of a kind over stored text, and what the work on it took.
 async fn measure_kind(
     node: &mut MeasuredNode,
     kind: QuestionKind,
     expressions: &[String],
     bytes: f64,
-) -> anyhow::Result<QuestionCost> {
+) -> anyhow::Result<(QuestionCost, QuestionTime)> {
     let (mut fixed, mut cold, mut cached, mut cache) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for expression in expressions {
         node.restart().await?;
@@ -122,22 +179,28 @@ async fn measure_kind(
         }
         cache.push(node.metric("bucksaw_query_cache_bytes").await? - empty);
     }
-    let fixed = median(&mut fixed).context("no question was asked")?;
-    let per_byte = |seconds: f64| (seconds - fixed).max(0.0) / bytes;
-    let variation = variation(&cached);
-    Ok(QuestionCost {
+    let fixed = QuestionTime::median(&fixed)?;
+    let per_byte = |times: &[QuestionTime]| (mean_cpu(times) - fixed.cpu_seconds).max(0.0) / bytes;
+    let cost = QuestionCost {
         kind,
-        fixed_seconds: fixed,
+        fixed_seconds: fixed.cpu_seconds,
         queued_seconds_per_byte: 0.0,
-        cold_seconds_per_byte: per_byte(mean(&cold)),
-        cached_seconds_per_byte: per_byte(mean(&cached)),
+        cold_seconds_per_byte: per_byte(&cold),
+        cached_seconds_per_byte: per_byte(&cached),
         cache_per_byte: mean(&cache).max(0.0) / bytes,
-        variation,
-    })
+        serial_share: 0.0,
+        variation: variation(&cached),
+    };
+    Ok((cost, QuestionTime::on_text(&[cold, cached].concat(), fixed)))
 }
 
-/// The CPU seconds of one question.
-async fn ask(node: &MeasuredNode, kind: QuestionKind, expression: &str, has_text: bool) -> anyhow::Result<f64> {
+/// What one question took.
+async fn ask(
+    node: &MeasuredNode,
+    kind: QuestionKind,
+    expression: &str,
+    has_text: bool,
+) -> anyhow::Result<QuestionTime> {
     let (call, mut parameters) = match kind {
         QuestionKind::Histogram => ("/api/v1/histogram", vec![("buckets", "60".to_owned())]),
         _ => ("/api/v1/count", Vec::new()),
@@ -149,9 +212,15 @@ async fn ask(node: &MeasuredNode, kind: QuestionKind, expression: &str, has_text
         parameters.extend(EMPTY_RANGE.map(|(name, value)| (name, value.to_owned())));
     }
     let before = node.cpu_seconds().await?;
+    let started = Instant::now();
     node.ask(call, &parameters).await?;
+    let seconds = started.elapsed().as_secs_f64();
     // The two readings of the metric around it cost less than a tenth of a millisecond, which is part of the result.
-    Ok(node.cpu_seconds().await? - before)
+    Ok(QuestionTime { seconds, cpu_seconds: node.cpu_seconds().await? - before })
+}
+
+fn mean_cpu(times: &[QuestionTime]) -> f64 {
+    mean(&times.iter().map(|time| time.cpu_seconds).collect::<Vec<_>>())
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -163,9 +232,9 @@ fn median(values: &mut [f64]) -> Option<f64> {
     values.get(values.len() / 2).copied()
 }
 
-/// Standard deviation over mean.
-fn variation(values: &[f64]) -> f64 {
-    let mean_value = mean(values);
-    let squares: Vec<f64> = values.iter().map(|value| (value - mean_value).powi(2)).collect();
+/// Standard deviation of the CPU over its mean.
+fn variation(times: &[QuestionTime]) -> f64 {
+    let mean_value = mean_cpu(times);
+    let squares: Vec<f64> = times.iter().map(|time| (time.cpu_seconds - mean_value).powi(2)).collect();
     if mean_value > 0.0 { mean(&squares).sqrt() / mean_value } else { 0.0 }
 }

@@ -1,0 +1,84 @@
+//! How a CPU limit delays requests and questions.
+//!
+//! A gather or merge takes all that the limit leaves, at any priority: the kernel stops all threads of the node at once. So while
+//! one runs, a request that arrives after the limit of its period is used up waits for the next period.
+
+use bucksaw_model::{CpuQuota, Distribution};
+
+use crate::input::{CpuLimit, PlannedQuestion};
+use crate::planned_node::{BACKGROUND_SHARE, PlannedNode};
+
+impl PlannedNode<'_> {
+    /// The share of the time in which a gather or merge runs, on what other work leaves of a CPU limit; 0 without a limit.
+    pub(crate) fn limited_background_share(&self) -> f64 {
+        let Some(limit) = self.input.node.effective_limit() else { return 0.0 };
+        let left = limit.cores - self.accept_cores() - self.search_cores();
+        if left > 0.0 { (self.store_cores() / left).min(1.0) } else { 1.0 }
+    }
+
+    /// Cores of a limit that are left for questions while records are accepted, and gathers and merges take their guaranteed share.
+    pub(crate) fn limited_question_cores(&self, limit: CpuLimit) -> f64 {
+        let background = self.store_cores().min(BACKGROUND_SHARE * limit.cores);
+        limit.cores - self.accept_cores() - background
+    }
+
+    /// The time of a request until its acknowledgement, from that without a limit; `None` if the limit leaves nothing.
+    pub(crate) fn limited_request(&self, ack: Distribution) -> Option<Distribution> {
+        let Some(limit) = self.input.node.effective_limit() else { return Some(ack) };
+        let left = (limit.cores - self.accept_cores()).max(0.0);
+        let of_threads = |threads: f64| CpuQuota {
+            period_seconds: limit.period_seconds,
+            open_seconds: limit.period_seconds * left / threads,
+        };
+        let (background, questions) = (of_threads(1.0), of_threads(self.input.node.question_threads()));
+        let background_share = self.limited_background_share();
+        let stopped_share = questions.stopped_share();
+        let question_share = if stopped_share > 0.0 {
+            (self.stopped_by_questions(limit)? / stopped_share).min(1.0 - background_share)
+        } else {
+            0.0
+        };
+        let parts = [
+            (1.0 - background_share - question_share, &ack),
+            (background_share, &background.beside(&ack)?),
+            (question_share, &questions.beside(&ack)?),
+        ];
+        Distribution::mixture(&parts).ok()
+    }
+
+    /// The share of the time in which the node is stopped because questions have used up the limit.
+    fn stopped_by_questions(&self, limit: CpuLimit) -> Option<f64> {
+        if !self.tier.has_store() {
+            return Some(0.0);
+        }
+        let mut share = 0.0;
+        for question in &self.input.questions {
+            let cpu = self.mean_cpu_seconds(question);
+            let seconds = self.question_seconds(question, cpu);
+            let run = Distribution::constant(seconds).ok()?;
+            let stopped = self.question_quota(limit, seconds, cpu).alone(&run)?.mean() - seconds;
+            share += question.per_second * self.question_factor * stopped;
+        }
+        Some(share)
+    }
+
+    /// The quota of a question that takes this many seconds with this much CPU.
+    fn question_quota(&self, limit: CpuLimit, seconds: f64, cpu_seconds: f64) -> CpuQuota {
+        let left = self.limited_question_cores(limit).max(0.0);
+        let cores = if seconds > 0.0 { cpu_seconds / seconds } else { 1.0 };
+        CpuQuota { period_seconds: limit.period_seconds, open_seconds: limit.period_seconds * left / cores }
+    }
+
+    /// The time of a question that is the only one, from that without a limit; `None` if the limit leaves nothing.
+    pub(crate) fn limited_question(
+        &self,
+        question: &PlannedQuestion,
+        run: Distribution,
+        cpu_seconds: f64,
+    ) -> Option<Distribution> {
+        let Some(limit) = self.input.node.effective_limit() else { return Some(run) };
+        let quota = self.question_quota(limit, self.question_seconds(question, cpu_seconds), cpu_seconds);
+        let background = self.limited_background_share();
+        Distribution::mixture(&[(1.0 - background, &quota.alone(&run)?), (background, &quota.beside(&run)?)]).ok()
+    }
+}
