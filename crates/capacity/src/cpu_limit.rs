@@ -39,7 +39,7 @@ impl PlannedNode<'_> {
             0.0
         };
         let parts = [
-            (1.0 - background_share - question_share, &ack),
+            ((1.0 - background_share - question_share).max(0.0), &ack),
             (background_share, &background.beside(&ack)?),
             (question_share, &questions.beside(&ack)?),
         ];
@@ -56,7 +56,8 @@ impl PlannedNode<'_> {
             let cpu = self.mean_cpu_seconds(question);
             let seconds = self.question_seconds(question, cpu);
             let run = Distribution::constant(seconds).ok()?;
-            let stopped = self.question_quota(limit, seconds, cpu).alone(&run)?.mean() - seconds;
+            // Rounded, it may be less than nothing.
+            let stopped = (self.question_quota(limit, seconds, cpu).alone(&run)?.mean() - seconds).max(0.0);
             share += question.per_second * self.question_factor * stopped;
         }
         Some(share)

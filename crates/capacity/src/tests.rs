@@ -290,6 +290,21 @@ fn short_questions_run_at_full_speed_within_a_cpu_limit_and_long_ones_do_not() {
 }
 
 #[test]
+fn questions_use_up_a_cpu_limit_and_delay_requests() {
+    let of = |range_seconds| {
+        let asked = PlannedQuestion { kind: QuestionKind::Word, per_second: 0.5, range_seconds };
+        Capacity::of(&CapacityInput { questions: vec![asked], ..limited() }, &calibration()).unwrap()
+    };
+    let ack = |capacity: &Capacity| value(capacity, "acknowledgement, mean");
+    let (short, long) = (of(1.0), of(100.0));
+    assert!(short.questions[0].cpu_seconds < 2e-3 && long.questions[0].cpu_seconds > 0.05, "{long:?}");
+    let without = Capacity::of(&limited(), &calibration()).unwrap();
+    // A question within the quota stops nothing; one that takes several periods does.
+    assert!((ack(&short) / ack(&without) - 1.0).abs() < 0.1, "{} {}", ack(&short), ack(&without));
+    assert!(ack(&long) > 1.5 * ack(&without), "{} {}", ack(&long), ack(&without));
+}
+
+#[test]
 fn a_cpu_limit_above_the_cores_has_no_effect() {
     let mut same = input();
     same.node.cpu_limit = Some(CpuLimit { cores: 4.0, period_seconds: 0.1 });
@@ -438,6 +453,10 @@ proptest! {
             prop_assert!(limit.utilisation >= 0.0 && limit.load_factor > 0.0, "{limit:?}");
         }
         prop_assert_eq!(capacity.is_enough, capacity.shortfalls.is_empty());
+        let is_overloaded = capacity.limits.iter().any(|limit| limit.utilisation > 0.8);
+        let ack = capacity.figures.iter().find(|figure| figure.name == "acknowledgement, mean").map(|figure| figure.value);
+        prop_assert!(is_overloaded || ack.is_some_and(f64::is_finite), "{:?}", ack);
+        prop_assert!(is_overloaded || capacity.questions.iter().all(|question| question.mean_seconds.is_finite()));
         planned.bytes_per_second = rate * 2.0;
         prop_assert!(nodes(&Capacity::of(&planned, &calibration()).unwrap()) >= nodes(&capacity));
     }

@@ -112,13 +112,18 @@ impl DictionaryBuilder {
         }
     }
 
-    /// Loads the first slot of each key. Nothing depends on the loaded slots, so the core waits for several at once.
+    /// Loads the first slot of each key that differs from that of the row before. Nothing depends on the loaded slots, so the core
+    /// waits for several at once.
     #[inline]
     fn load_slots(&self, probes: &mut [Probe]) {
         let slots = self.slots.as_slice();
         let mask = slots.len() - 1;
+        let (mut last, _) = self.last_value;
         for probe in probes {
-            probe.slot = slots[probe.key.slot_hash() & mask];
+            if probe.key != last {
+                last = probe.key;
+                probe.slot = slots[last.slot_hash() & mask];
+            }
         }
     }
 
