@@ -1,6 +1,5 @@
 //! The flags of `bucksaw plan`.
 
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -83,10 +82,10 @@ pub(crate) struct PlanArgs {
     repair_time: Option<Duration>,
 
     /// Cores of the machine of a node; defaults to those of this machine
-    #[arg(long, value_name = "N")]
-    cores: Option<NonZeroU32>,
+    #[arg(long, value_name = "N", value_parser = core_count)]
+    cores: Option<u32>,
 
-    /// CPU limit of a node in cores, such as 0.5: the quota of its container or control group
+    /// CPU limit of a node in cores, such as 0.5; the quota of its container or control group
     #[arg(long, value_name = "CORES", value_parser = factor)]
     cpu_limit: Option<f64>,
 
@@ -158,6 +157,9 @@ pub(crate) struct PlanArgs {
     pub(super) node: NodeArgs,
 }
 
+/// More cores than any machine has.
+const CORES_MAX: u32 = 100_000;
+
 /// The length of a line if nothing says it.
 const LINE_BYTES: f64 = 200.0;
 
@@ -198,7 +200,7 @@ impl PlanArgs {
                 repair_seconds: self.repair_time.map(seconds),
             },
             node: NodeSize {
-                cores: self.cores.map_or(machine.cores, |cores| f64::from(cores.get())),
+                cores: self.cores.map_or(machine.cores, f64::from),
                 cpu_limit: self.cpu_limit.map(|cores| CpuLimit { cores, period_seconds: seconds(self.cpu_period) }),
                 memory_bytes: self.memory.map_or(machine.memory_bytes, bytes),
                 disk_bytes: bytes(self.disk),
@@ -242,6 +244,14 @@ fn read_time(text: &str) -> Result<Duration, String> {
     parse_duration(text).map_err(|error| error.to_string())
 }
 
+/// A number of cores.
+fn core_count(text: &str) -> Result<u32, String> {
+    let count = text.parse().ok().filter(|count| (1..=CORES_MAX).contains(count));
+    count.ok_or_else(|| {
+        format!("expected a whole number of cores from 1 to {CORES_MAX}; --cpu-limit takes parts of one")
+    })
+}
+
 /// A number above 0.
 fn factor(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite() && (1e-6..=1e9).contains(number));
@@ -280,6 +290,14 @@ mod tests {
         check("86400/d", Some(1.0));
         for bad in ["0", "MB", "10MB/h", "/d", "-1", "10MB/"] {
             check(bad, None);
+        }
+    }
+
+    #[test]
+    fn cores_are_whole() {
+        assert_eq!((core_count("1"), core_count("64")), (Ok(1), Ok(64)));
+        for bad in ["0", "-1", "0.5", "100001", "many", ""] {
+            assert!(core_count(bad).unwrap_err().contains("--cpu-limit"), "{bad}");
         }
     }
 
