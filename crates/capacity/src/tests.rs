@@ -260,7 +260,7 @@ fn gathers_use_up_a_cpu_limit_and_delay_requests() {
     );
     let (without, with) = (without.unwrap(), Capacity::of(&limited(), &calibration()).unwrap());
     // Accepting takes 12.5 ms of a second, and gathers 25 of the 237.5 that are left. Then the node runs for 23.75 ms of each period, and
-    // is stopped for the other 76.25: so many of 100 requests wait half of that, and those that it meets on their way all of it.
+    // is stopped for the other 76.25: 76 of 100 requests wait half of that, and those that it meets on their way all of it.
     let ack = value(&without, "acknowledgement, mean");
     let background = 0.025 / 0.2375;
     let want = ack + background * (0.7625 * 0.07625 / 2.0 + ack / 0.1 * 0.07625);
