@@ -90,7 +90,7 @@ pub(crate) struct PlanArgs {
     cpu_limit: Option<f64>,
 
     /// Period of the CPU limit: a node that has used it up is stopped for the rest of the period
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = time_limit)]
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = time_limit, requires = "cpu_limit")]
     cpu_period: Duration,
 
     /// Memory limit of a node; defaults to the memory of this machine

@@ -304,6 +304,45 @@ fn questions_use_up_a_cpu_limit_and_delay_requests() {
     assert!(ack(&long) > 1.5 * ack(&without), "{} {}", ack(&long), ack(&without));
 }
 
+/// A count of a word in the limited node.
+fn limited_question(calibration: &Calibration, per_second: f64, range_seconds: f64) -> (f64, QuestionFigures) {
+    let asked = PlannedQuestion { kind: QuestionKind::Word, per_second, range_seconds };
+    let mut capacity = Capacity::of(&CapacityInput { questions: vec![asked], ..limited() }, calibration).unwrap();
+    (value(&capacity, "acknowledgement, mean"), capacity.questions.remove(0))
+}
+
+#[test]
+fn other_questions_stretch_one_within_a_cpu_limit() {
+    let mut costs = calibration();
+    costs.store.seconds_per_byte = 0.0;
+    let rare = PlannedQuestion { kind: QuestionKind::Word, per_second: 1e-6, range_seconds: 1.0 };
+    let others = PlannedQuestion { kind: QuestionKind::Regex, per_second: 1.0, range_seconds: 100.0 };
+    let of = |questions| Capacity::of(&CapacityInput { questions, ..limited() }, &costs).unwrap();
+    let (alone, beside) = (of(vec![rare]), of(vec![rare, others]));
+    // Accepting takes 12.5 ms of the 250 of each second, and the questions a part of the rest.
+    let stretch = 0.2375 / (0.2375 - value(&beside, "CPU of questions"));
+    let found = beside.questions[0].mean_seconds / alone.questions[0].mean_seconds;
+    assert!(stretch > 1.2 && (found / stretch - 1.0).abs() < 0.01, "{found} {stretch}");
+}
+
+#[test]
+fn a_question_waits_where_a_gather_has_used_up_the_cpu_limit() {
+    let mut free = calibration();
+    free.store.seconds_per_byte = 0.0;
+    let mean = |calibration: &Calibration| limited_question(calibration, 1e-6, 1.0).1.mean_seconds;
+    // A gather runs for a tenth of the time, in which three of four questions wait for 40 ms.
+    let more = mean(&calibration()) - mean(&free);
+    assert!((0.002..0.005).contains(&more), "{more}");
+}
+
+#[test]
+fn questions_within_a_cpu_limit_leave_requests_a_time() {
+    for step in 1..20 {
+        let (ack, question) = limited_question(&calibration(), 0.5, f64::from(step) * 0.05);
+        assert!(ack.is_finite() && question.mean_seconds.is_finite(), "{step} {question:?}");
+    }
+}
+
 #[test]
 fn a_cpu_limit_above_the_cores_has_no_effect() {
     let mut same = input();
