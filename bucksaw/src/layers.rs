@@ -19,6 +19,7 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
 use bucksaw_env::{Fs, real};
+use clap::builder::Resettable;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use toml::{Table, Value};
@@ -209,12 +210,13 @@ fn text(value: &Value) -> anyhow::Result<String> {
     }
 }
 
-/// Checks one value by parsing it as the only argument.
+/// Checks one value by parsing it as the only argument, without the flags that it needs or excludes.
 fn try_value(arg: &Arg, long: &str, text: &str) -> anyhow::Result<()> {
     if matches!(arg.get_action(), ArgAction::SetTrue) {
         return Ok(());
     }
-    let alone = Command::new("bucksaw").no_binary_name(true).arg(arg.clone().env(None::<&str>));
+    let arg = arg.clone().env(None::<&str>).requires(Resettable::Reset).conflicts_with(Resettable::Reset);
+    let alone = Command::new("bucksaw").no_binary_name(true).arg(arg);
     match alone.try_get_matches_from([format!("--{long}={text}")]) {
         Ok(_) => Ok(()),
         Err(error) => bail!(argument_error::describe(&error, None)),

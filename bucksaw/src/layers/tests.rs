@@ -34,6 +34,9 @@ fn files_set_defaults() {
     check("[query]\nfrom = 2026-11-20T23:10:00Z", "query", "from", &["2026-11-20T23:10:00Z"]);
     check("[query]\nstats = true", "query", "stats", &["true"]);
     check("[query]\nstats = false", "query", "stats", &["false"]);
+    // A flag that needs another, and one that also excludes another.
+    check("[plan]\ncpu-period = '50ms'", "plan", "cpu_period", &["50ms"]);
+    check("[plan]\nstore-nodes = 3", "plan", "store_nodes", &["3"]);
     check("[generate]\nrate = 0.5", "generate", "rate", &["0.5"]);
     check("addr = 'http://a'", "tail", "addr", &["http://a"]);
     // The range of queries is not the history of a tail.
