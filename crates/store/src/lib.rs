@@ -61,6 +61,7 @@ pub mod repair;
 mod replicate;
 mod replication;
 mod retain;
+mod segment_list;
 mod segment_store;
 mod select;
 mod store;
@@ -86,6 +87,7 @@ pub use pull::Puller;
 pub use receive::PUT;
 pub use record_range::{RangeColumns, RangeError, RangeRead, RangeStream, RecordRange};
 pub use replication::Replication;
+pub use segment_list::SegmentList;
 pub use segment_store::SegmentStore;
 pub use store::{
     BlockRef, BlockSelector, BlockSource, DatabaseStatus, Selection, Store, StoreBatch, StoreStatus, StoredBatch,

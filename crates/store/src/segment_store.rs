@@ -21,6 +21,7 @@ use crate::gather_batch_size::GatherBatchSize;
 use crate::index_memory::StoreIndexMemory;
 use crate::metrics::Metrics;
 use crate::name;
+use crate::segment_list::SegmentList;
 use crate::store::{Store, TrashedSegment};
 use crate::stored_segment::{DamagedSegment, StoredSegment};
 use crate::temp_file::{TempFile, remove_file};
@@ -38,8 +39,8 @@ pub struct SegmentStore {
     pub(crate) merge_throttle: BackgroundThrottle,
     pub(crate) repair_throttle: BackgroundThrottle,
     pub(crate) backlog: CompactionBacklog,
-    /// By lowest id. Replaced as a whole, so that a query works on one snapshot.
-    pub(crate) segments: Mutex<Arc<Vec<Arc<StoredSegment>>>>,
+    /// Replaced as a whole, so that a query works on one snapshot.
+    pub(crate) segments: Mutex<Arc<SegmentList>>,
     pub(crate) quarantined_files: Mutex<Vec<DamagedSegment>>,
     /// Encrypted segments whose keys are unknown.
     pub(crate) keyless: Mutex<Vec<KeylessSegment>>,
@@ -75,7 +76,7 @@ impl SegmentStore {
     }
 
     /// A snapshot of the segments, by lowest id.
-    pub fn segments(&self) -> Arc<Vec<Arc<StoredSegment>>> {
+    pub fn segments(&self) -> Arc<SegmentList> {
         Arc::clone(&lock(&self.segments))
     }
 
@@ -144,8 +145,7 @@ impl SegmentStore {
     pub(crate) fn replace_segments(&self, new: &[Arc<StoredSegment>], old: &[Id]) {
         let mut segments = lock(&self.segments);
         let retained = segments.iter().filter(|segment| !old.contains(&segment.id()));
-        let mut list: Vec<Arc<StoredSegment>> = retained.chain(new).cloned().collect();
-        list.sort_by_key(|segment| (segment.reach().low, segment.id()));
+        let list = SegmentList::new(retained.chain(new).cloned().collect());
         let became_high = self.index_memory.update(&list, self.config.index_bytes_max);
         *segments = Arc::new(list);
         drop(segments);

@@ -11,6 +11,7 @@ use bucksaw_segment::{Block, ReadError, RecordSummary, StreamSlice};
 use crate::erasure::{ErasureBook, ErasureSet, ErasureStatus, FilteredSegment};
 use crate::error::StoreError;
 use crate::foreground::Foreground;
+use crate::segment_list::SegmentList;
 use crate::segment_store::SegmentStore;
 use crate::store::{BlockRef, BlockSelector, BlockSource, Selection, Store, StoreBatch, StoreStatus, StoredBatch};
 use crate::stored_segment::StoredSegment;
@@ -36,8 +37,14 @@ impl Store for SegmentStore {
         let erasures = self.erasures.set();
         let segments = self.segments();
         remove_stored(queued, &segments);
-        let mut selection = Selection::default();
-        for segment in segments.iter() {
+        let (from, to) = filter.ids;
+        let in_range = segments.in_range(from, to);
+        let mut selection = Selection {
+            segments_skipped: in_range.segments_outside,
+            bytes_skipped: in_range.text_bytes_outside,
+            ..Selection::default()
+        };
+        for segment in in_range.segments {
             if !(filter.may_contain)(segment.reach()) {
                 selection.bytes_skipped += segment.reach().text_bytes;
                 selection.segments_skipped += 1;
@@ -163,10 +170,9 @@ impl Store for SegmentStore {
 
 /// Removes the ids of queue segments that stored segments name as their sources. Few are queued and many segments may be
 /// stored, so only segments are read that can name one of them.
-fn remove_stored(queued: &mut HashSet<Id>, stored: &[Arc<StoredSegment>]) {
+fn remove_stored(queued: &mut HashSet<Id>, stored: &SegmentList) {
     let Some(oldest) = queued.iter().min().copied() else { return };
-    let recent = stored.iter().filter(|segment| segment.newest_source() >= Some(oldest));
-    for source in recent.flat_map(|segment| &segment.footer().sources) {
+    for source in stored.with_source_since(oldest).flat_map(|segment| &segment.footer().sources) {
         queued.remove(source);
     }
 }
