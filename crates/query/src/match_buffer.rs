@@ -284,6 +284,11 @@ impl SealedMatches {
         self.bytes
     }
 
+    /// The records that are left.
+    pub(crate) fn len(&self) -> usize {
+        self.pages.iter().map(Vec::len).sum::<usize>().saturating_sub(self.at)
+    }
+
     /// The id of the next record.
     pub(crate) fn peek(&self) -> Option<Id> {
         self.peek_entry().map(|entry| entry.id)

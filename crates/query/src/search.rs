@@ -255,11 +255,11 @@ impl Search {
     }
 
     /// Starts as many scans as there are threads and memory for, also while the reader takes records.
-    fn start_scans(&mut self) {
+    pub(crate) fn start_scans(&mut self) {
         while let Some((number, result)) = self.dispatch.try_receive() {
             self.accept_result(number, result);
         }
-        while self.in_flight.len() < self.in_flight_max() {
+        while self.may_start_scan() {
             self.skip_units_without_matches();
             let Some(next) = self.pending.front() else { return };
             // Returns ready records before it searches further.
@@ -287,11 +287,23 @@ impl Search {
         }
     }
 
-    /// The first units often hold all records that are wanted: a search with a limit starts with one scan, and allows one more for
-    /// each that has ended. Scans that are not needed would cost as much as the others.
-    fn in_flight_max(&self) -> usize {
-        let allowed = self.limit.map_or(usize::MAX, |_| 1 + self.scans_started - self.in_flight.len());
-        self.dispatch.in_flight_max.min(allowed)
+    /// The first units often hold all records that are wanted, and scans that are not needed would cost as much as the others. So a
+    /// search with a limit starts as many scans as it needs if each record matches, at least one, and one more for each that has
+    /// ended.
+    pub(crate) fn may_start_scan(&self) -> bool {
+        let in_flight = self.in_flight.len();
+        if in_flight >= self.dispatch.in_flight_max {
+            return false;
+        }
+        let Some(limit) = self.limit else { return true };
+        in_flight <= self.scans_started - in_flight || self.records_to_come() < limit.saturating_sub(self.stats.matched)
+    }
+
+    /// The records of the answer that are found or being searched for, at most.
+    fn records_to_come(&self) -> u64 {
+        let found = self.matches.values().map(|(_, matches)| matches.len() as u64);
+        let in_flight = self.in_flight.values().map(|task| task.unit.summary().map_or(0, |summary| summary.records));
+        found.chain(in_flight).sum()
     }
 
     /// Memory for the expected matches of a unit; `None` if there is too little and other scans are running.
@@ -357,7 +369,7 @@ impl Search {
         }
     }
 
-    fn wait_for_scan(&mut self) {
+    pub(crate) fn wait_for_scan(&mut self) {
         match self.dispatch.receive() {
             Some((number, result)) => self.accept_result(number, result),
             None if self.cancel.is_cancelled() => {}

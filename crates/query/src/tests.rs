@@ -433,6 +433,36 @@ fn a_block_whose_cached_filter_admits_no_match_takes_no_job() {
     assert_eq!(counts(), first);
 }
 
+/// A search with this limit over five segments of ten records each that all match.
+fn limited_search(limit: u64) -> (TestEngine, Search) {
+    let mut node = TestEngine::new();
+    for _ in 0..5 {
+        (0..10).for_each(|at| drop(node.put(&format!("line {at}"))));
+        node.move_to_store();
+    }
+    assert_eq!(node.store.segments().len(), 5);
+    let request = Request { limit: Some(limit), ..request_all_time("line") };
+    let mut search = node.engine.search(request, Cancel::default()).unwrap();
+    search.start_scans();
+    (node, search)
+}
+
+#[test]
+fn a_search_with_a_limit_starts_the_scans_that_it_needs_at_least() {
+    for (limit, want) in [(1, 1), (10, 1), (11, 2), (30, 3), (1_000, 4)] {
+        assert_eq!(limited_search(limit).1.scans_started, want, "{limit}");
+    }
+}
+
+#[test]
+fn records_that_are_found_need_no_further_scan() {
+    for (limit, may_start) in [(40, false), (41, true)] {
+        let (_node, mut search) = limited_search(limit);
+        search.wait_for_scan();
+        assert_eq!((search.scans_started, search.may_start_scan()), (4, may_start), "{limit}");
+    }
+}
+
 #[test]
 fn records_sent_twice_are_one() {
     let mut node = TestEngine::new();
