@@ -3,15 +3,18 @@
 //! With TLS the handshake is left to the task of the connection, so that a slow client delays no other.
 #![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
-use std::net::SocketAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_env::{Clock, LogLimits, log_limited};
 use bucksaw_tls::AppProtocol;
 use prometheus_client::metrics::counter::Counter;
+use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::socket::Socket;
 use crate::tls_handshake::{ListenerTls, PendingHandshake};
@@ -28,6 +31,8 @@ const KEEPALIVE_PROBES: u32 = 4;
 #[derive(Debug)]
 pub struct Acceptor {
     listener: TcpListener,
+    /// Whether connections inherit that pacing is disabled.
+    has_no_pacing: bool,
     tls: Option<(ListenerTls, AppProtocol)>,
     failed: Counter,
     log_limits: Arc<LogLimits>,
@@ -45,7 +50,11 @@ pub enum AcceptedConnection {
 impl Acceptor {
     /// Accepts the connections of `listener`, and counts failures in `failed`.
     pub fn new(listener: TcpListener, clock: Arc<dyn Clock>, failed: Counter) -> Self {
-        Self { listener, tls: None, failed, log_limits: Arc::new(LogLimits::new(clock)) }
+        let has_no_pacing = prepare_listener(&listener).unwrap_or_else(|error| {
+            warn!(%error, "cannot set the options of a listener");
+            false
+        });
+        Self { listener, has_no_pacing, tls: None, failed, log_limits: Arc::new(LogLimits::new(clock)) }
     }
 
     /// Speaks TLS on all connections, and offers to speak `protocol` over it.
@@ -69,7 +78,7 @@ impl Acceptor {
         loop {
             match self.listener.accept().await {
                 Ok((stream, peer)) => {
-                    if let Err(error) = set_options(&stream, peer) {
+                    if let Err(error) = self.set_connection_options(&stream, peer.ip()) {
                         debug!(%peer, %error, "cannot set the options of a connection");
                     }
                     return (stream, peer);
@@ -82,52 +91,90 @@ impl Acceptor {
             }
         }
     }
+
+    /// Sets what the connection has not inherited from the listener.
+    fn set_connection_options(&self, stream: &TcpStream, client: IpAddr) -> io::Result<()> {
+        if !OPTIONS_ARE_INHERITED {
+            set_options(stream)?;
+        }
+        if client.to_canonical().is_loopback() && !self.has_no_pacing {
+            disable_pacing(stream)?;
+        }
+        Ok(())
+    }
 }
 
-/// Disables Nagle's algorithm, because clients wait for small answers; detects clients that vanished; and disables pacing to
-/// clients on this machine. Pacing (BBR, the default of some systems) protects queues on the network; over loopback its timers
-/// only cost a third of the CPU time of a large answer.
-fn set_options(stream: &TcpStream, peer: SocketAddr) -> std::io::Result<()> {
-    use rustix::net::sockopt;
-    stream.set_nodelay(true)?;
-    if peer.ip().to_canonical().is_loopback() {
-        disable_pacing(stream);
+/// Whether connections have the options of their listener.
+const OPTIONS_ARE_INHERITED: bool = cfg!(target_os = "linux");
+
+/// Sets the options that connections inherit, if they inherit any. Returns whether pacing is disabled for all.
+fn prepare_listener(listener: &TcpListener) -> io::Result<bool> {
+    if !OPTIONS_ARE_INHERITED {
+        return Ok(false);
     }
-    sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
-    sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL)?;
-    sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)?;
+    set_options(listener)?;
+    let is_local = listener.local_addr()?.ip().to_canonical().is_loopback();
+    if is_local {
+        disable_pacing(listener)?;
+    }
+    Ok(is_local)
+}
+
+/// Disables Nagle's algorithm, because clients wait for small answers, and detects clients that vanished.
+fn set_options(socket: impl AsFd) -> io::Result<()> {
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    sockopt::set_socket_keepalive(&socket, true)?;
+    sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(&socket, KEEPALIVE_PROBES)?;
     Ok(())
 }
 
-/// Every Linux has Reno and lets every process choose it.
+/// Disables pacing between programs on this machine. Pacing (BBR, the default of some systems) protects queues on the network;
+/// over loopback its timers only cost a third of the CPU time of a large answer. Every Linux has Reno and lets every process
+/// choose it.
 #[cfg(target_os = "linux")]
-fn disable_pacing(stream: &TcpStream) {
-    let _ = rustix::net::sockopt::set_tcp_congestion(stream, "reno");
+fn disable_pacing(socket: impl AsFd) -> io::Result<()> {
+    Ok(sockopt::set_tcp_congestion(socket, "reno")?)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn disable_pacing(_: &TcpStream) {}
+fn disable_pacing(_: impl AsFd) -> io::Result<()> {
+    Ok(())
+}
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use rustix::net::sockopt;
-
     use super::*;
 
-    #[tokio::test]
-    async fn connections_get_their_options() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
+    /// The far and the near end of a connection to this address of a listener.
+    async fn connect(listen: &str, to: &str) -> (TcpStream, TcpStream, Acceptor) {
+        let listener = TcpListener::bind((listen, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
         let clock = Arc::new(bucksaw_env::sim::Clock::at_unix_ms(0));
         let acceptor = Acceptor::new(listener, clock, Counter::default());
-        let far = TcpStream::connect(address).await.unwrap();
+        let far = TcpStream::connect((to, port)).await.unwrap();
         let (near, _) = acceptor.accept_tcp().await;
+        (far, near, acceptor)
+    }
+
+    #[tokio::test]
+    async fn connections_have_their_options() {
+        for listen in ["127.0.0.1", "0.0.0.0"] {
+            let (_far, near, _acceptor) = connect(listen, "127.0.0.1").await;
+            assert_eq!(sockopt::tcp_congestion(&near).unwrap(), "reno", "{listen}");
+            assert!(near.nodelay().unwrap() && sockopt::socket_keepalive(&near).unwrap());
+            assert_eq!(sockopt::tcp_keepidle(&near).unwrap(), KEEPALIVE_IDLE);
+            assert_eq!(sockopt::tcp_keepintvl(&near).unwrap(), KEEPALIVE_INTERVAL);
+            assert_eq!(sockopt::tcp_keepcnt(&near).unwrap(), KEEPALIVE_PROBES);
+        }
+    }
+
+    #[tokio::test]
+    async fn pacing_is_disabled_on_this_machine_only() {
+        let (far, _near, acceptor) = connect("0.0.0.0", "127.0.0.1").await;
         let usual = sockopt::tcp_congestion(&far).unwrap();
-        set_options(&far, "192.0.2.1:7650".parse().unwrap()).unwrap();
-        assert_eq!(sockopt::tcp_congestion(&far).unwrap(), usual, "pacing is disabled on this machine only");
-        assert_eq!(sockopt::tcp_congestion(&near).unwrap(), "reno");
-        assert!(near.nodelay().unwrap() && sockopt::socket_keepalive(&near).unwrap());
-        assert_eq!(sockopt::tcp_keepidle(&near).unwrap(), KEEPALIVE_IDLE);
+        acceptor.set_connection_options(&far, "192.0.2.1".parse().unwrap()).unwrap();
+        assert_eq!(sockopt::tcp_congestion(&far).unwrap(), usual);
     }
 }
