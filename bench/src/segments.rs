@@ -50,6 +50,9 @@ pub(crate) struct SegmentsArgs {
     questions: u32,
 }
 
+/// Its multiples modulo 1 keep the largest distance from each other.
+const GOLDEN_RATIO: f64 = 1.618_033_988_749_895;
+
 /// Queries a time range and returns the duration.
 type TimedCall = fn(&BenchNode, &str) -> anyhow::Result<Duration>;
 
@@ -68,9 +71,7 @@ pub(crate) fn run(args: &SegmentsArgs, context: &BenchContext) -> anyhow::Result
         Ok((queued == 0.0 && node.metric("bucksaw_store_text_bytes")? as u64 == fed.bytes).then_some(made))
     })?;
     ensure!(segments >= f64::from(args.segments) * 0.9, "only {segments} segments exist");
-    // Restarts the node, so that no cache is filled.
     node.stop()?;
-    let node = context.node("node", &flags)?;
     let load = machine::load();
     let kinds: [(&str, &str, TimedCall); 3] = [
         ("first row", "&limit=100", first_row),
@@ -79,14 +80,16 @@ pub(crate) fn run(args: &SegmentsArgs, context: &BenchContext) -> anyhow::Result
     ];
     for (kind, more, ask) in kinds {
         for (span, parts) in [("narrow", 1_000), ("wide", 2)] {
+            // A node that has just started has read no segment for the kind before.
+            let node = context.node("node", &flags)?;
             let times = time_queries(args, (from, to), parts, |range| ask(&node, &format!("{range}{more}")))?;
             let mut figures = percentiles(&times);
             figures.push(figure("segments", "segments", segments));
             results.runs.push(BenchRun { subject: format!("{span}: {kind}"), round: 1, load, figures });
+            node.assert_count(fed.lines)?;
+            node.stop()?;
         }
     }
-    node.assert_count(fed.lines)?;
-    node.stop()?;
     context.report_in_rows(&results)
 }
 
@@ -114,9 +117,10 @@ fn time_queries(
     let span_ms = to.as_millisecond() - from.as_millisecond();
     let part_ms = (span_ms / parts).max(1);
     let ask = |number: u32| {
-        // The stride is no fraction of the whole, so that consecutive ranges are not adjacent.
-        let start_ms = i64::from(number) * 7_919 % (span_ms - part_ms).max(1);
-        let start = from + SignedDuration::from_millis(start_ms);
+        // Multiples of the golden ratio, modulo 1, are spread evenly whatever the whole range is, so that as many ranges are read for
+        // the first time in every run.
+        let start_ms = (f64::from(number) * GOLDEN_RATIO).fract() * (span_ms - part_ms) as f64;
+        let start = from + SignedDuration::from_millis(start_ms as i64);
         ask(&format!("from={start}&to={}", start + SignedDuration::from_millis(part_ms)))
     };
     (0..args.questions).map(ask).collect()

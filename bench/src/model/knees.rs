@@ -29,8 +29,10 @@ const PROBE_RATE: u64 = 1_000_000;
 /// The time until acknowledgements are as they stay. The range of questions has to be filled as well.
 const WARM_UP: Duration = Duration::from_secs(10);
 
-/// The most time that one rate is measured.
+/// The time that one rate is measured, at most, unless fewer than this many requests are made in it: their mean would be one of
+/// chance.
 const TIME_MAX: Duration = Duration::from_secs(20);
+const SAMPLES_MIN: f64 = 60.0;
 
 /// What takes twice as long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +72,15 @@ impl Knee {
         }
     }
 
+    /// How long this rate is measured.
+    fn time(&self, rate: f64, wanted: Duration) -> Duration {
+        let samples_per_second = match self.of {
+            KneeOf::Acks => rate / self.load(rate).request_bytes as f64,
+            KneeOf::Questions => rate,
+        };
+        wanted.min(TIME_MAX).max(Duration::from_secs_f64(SAMPLES_MIN / samples_per_second))
+    }
+
     /// The name of the figure, and how many of the units of a load are one of its unit.
     fn figure(&self, rate: f64) -> Figure {
         match self.of {
@@ -107,7 +118,7 @@ impl ModelScenario for Knee {
                 KneeOf::Acks => ("ack_mean", WARM_UP),
                 KneeOf::Questions => ("question_mean", WARM_UP + RANGE),
             };
-            let (warm_up, time) = (warm_up.min(meter.warm_up), meter.time.min(TIME_MAX));
+            let (warm_up, time) = (warm_up.min(meter.warm_up), self.time(rate, meter.time));
             let run = NodeRun { environment: &self.environment, load: self.load(rate), warm_up, time };
             let figures = run.measure(meter)?;
             let mean = figures.iter().find(|figure| figure.name == name).context("there is no mean")?.value;
@@ -138,5 +149,7 @@ mod tests {
         assert_eq!(questions.load(2.0).bytes_per_second, RATE_WITH_QUESTIONS);
         assert_eq!((acks.figure(3e6).value, questions.figure(2.0).value), (3.0, 2.0));
         assert_eq!(acks.name(), "1 core, knee of acknowledgements");
+        let time = |rate| acks.time(rate, Duration::from_secs(60)).as_secs_f64().round();
+        assert_eq!((time(655_360.0), time(32_768.0)), (20.0, 120.0));
     }
 }

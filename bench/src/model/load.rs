@@ -21,6 +21,12 @@ const SENDERS: (usize, usize) = (16, 256);
 /// How long after the last request is due requests are still sent.
 const LATE_MAX: Duration = Duration::from_secs(5);
 
+/// The most time between two requests over one connection. The node closes connections that are idle for ten seconds.
+const IDLE_MAX: Duration = Duration::from_secs(5);
+
+/// How long before a request is due a new connection is opened, so that its time is not that of the request.
+const CONNECT_AHEAD: Duration = Duration::from_millis(20);
+
 /// Moments at this mean rate until the end.
 pub(super) fn arrivals(per_second: f64, end: Duration, seed: u64) -> Vec<Duration> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -71,15 +77,21 @@ pub(super) fn send(
     let senders = moments.len() / (until.as_secs() as usize).max(1);
     let (next, times) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let sender = || {
-        let mut http = http_client(address)?;
+        let (mut http, mut last_used) = (http_client(address)?, started.elapsed());
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(due) = moments.get(at) else { return anyhow::Ok(()) };
             if !window.is_over() {
                 let TimedRequest { method, target, body } = request(at);
+                let connect_at = due.saturating_sub(CONNECT_AHEAD);
+                if connect_at.saturating_sub(last_used) > IDLE_MAX {
+                    thread::sleep(connect_at.saturating_sub(started.elapsed()));
+                    http = http_client(address)?;
+                }
                 thread::sleep(due.saturating_sub(started.elapsed()));
                 let answer = http.call(method, &target, &[("Content-Type", "text/plain")], &body)?;
                 ensure!(answer.status == 200, "{target}: status {}", answer.status);
+                last_used = started.elapsed();
             }
             let time = started.elapsed().saturating_sub(*due);
             if *due >= from {
