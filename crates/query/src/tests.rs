@@ -437,7 +437,9 @@ fn a_block_whose_cached_filter_admits_no_match_takes_no_job() {
 fn limited_search(limit: u64) -> (TestEngine, Search) {
     let mut node = TestEngine::new();
     for _ in 0..5 {
-        (0..10).for_each(|at| drop(node.put(&format!("line {at}"))));
+        for at in 0..10 {
+            node.put(&format!("line {at}"));
+        }
         node.move_to_store();
     }
     assert_eq!(node.store.segments().len(), 5);

@@ -147,22 +147,22 @@ fn disable_pacing(_: impl AsFd) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The far and the near end of a connection to this address of a listener.
-    async fn connect(listen: &str, to: &str) -> (TcpStream, TcpStream, Acceptor) {
-        let listener = TcpListener::bind((listen, 0)).await.unwrap();
-        let port = listener.local_addr().unwrap().port();
+    /// The far and the near end of a connection to a listener on this address.
+    async fn connect(address: &str) -> io::Result<(TcpStream, TcpStream, Acceptor)> {
+        let listener = TcpListener::bind((address, 0)).await?;
+        let port = listener.local_addr()?.port();
         let clock = Arc::new(bucksaw_env::sim::Clock::at_unix_ms(0));
         let acceptor = Acceptor::new(listener, clock, Counter::default());
-        let far = TcpStream::connect((to, port)).await.unwrap();
+        let far = TcpStream::connect(("127.0.0.1", port)).await?;
         let (near, _) = acceptor.accept_tcp().await;
-        (far, near, acceptor)
+        Ok((far, near, acceptor))
     }
 
     #[tokio::test]
     async fn connections_have_their_options() {
-        for listen in ["127.0.0.1", "0.0.0.0"] {
-            let (_far, near, _acceptor) = connect(listen, "127.0.0.1").await;
-            assert_eq!(sockopt::tcp_congestion(&near).unwrap(), "reno", "{listen}");
+        for address in ["127.0.0.1", "0.0.0.0"] {
+            let (_far, near, _acceptor) = connect(address).await.unwrap();
+            assert_eq!(sockopt::tcp_congestion(&near).unwrap(), "reno", "{address}");
             assert!(near.nodelay().unwrap() && sockopt::socket_keepalive(&near).unwrap());
             assert_eq!(sockopt::tcp_keepidle(&near).unwrap(), KEEPALIVE_IDLE);
             assert_eq!(sockopt::tcp_keepintvl(&near).unwrap(), KEEPALIVE_INTERVAL);
@@ -172,7 +172,7 @@ mod tests {
 
     #[tokio::test]
     async fn pacing_is_disabled_on_this_machine_only() {
-        let (far, _near, acceptor) = connect("0.0.0.0", "127.0.0.1").await;
+        let (far, _near, acceptor) = connect("0.0.0.0").await.unwrap();
         let usual = sockopt::tcp_congestion(&far).unwrap();
         acceptor.set_connection_options(&far, "192.0.2.1".parse().unwrap()).unwrap();
         assert_eq!(sockopt::tcp_congestion(&far).unwrap(), usual);
