@@ -1,4 +1,5 @@
-//! Links in documents are valid, the files in ARCHITECTURE.md exist, and each type named with a file is defined in it.
+//! Links in documents are valid, the files in ARCHITECTURE.md and CONTRIBUTING.md exist, and each type named with a file is defined
+//! in it.
 
 use crate::source_files::{files, repository, short};
 
@@ -14,10 +15,10 @@ fn is_type_name(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-#[test]
-fn architecture_names_files_and_types_that_exist() {
-    let text = std::fs::read_to_string(repository().join("ARCHITECTURE.md")).unwrap();
-    let (mut errors, mut types) = (Vec::new(), 0);
+/// Adds what is wrong with the files and types that a document names to `errors`. Returns the number of types with a file.
+fn check_names(document: &str, errors: &mut Vec<String>) -> usize {
+    let text = std::fs::read_to_string(repository().join(document)).unwrap();
+    let mut types = 0;
     for (line, number) in text.lines().zip(1..) {
         let mut name = None;
         for span in code_spans(line) {
@@ -26,7 +27,7 @@ fn architecture_names_files_and_types_that_exist() {
             } else if span.contains('/') && [".rs", ".ts"].iter().any(|end| span.ends_with(end)) {
                 let paths = [repository().join(span), repository().join("crates").join(span)];
                 let Some(source) = paths.iter().find_map(|path| std::fs::read_to_string(path).ok()) else {
-                    errors.push(format!("ARCHITECTURE.md:{number}: {span} does not exist"));
+                    errors.push(format!("{document}:{number}: {span} does not exist"));
                     continue;
                 };
                 let Some(name) = name.take() else { continue };
@@ -37,15 +38,23 @@ fn architecture_names_files_and_types_that_exist() {
                     })
                 });
                 if !defined {
-                    errors.push(format!("ARCHITECTURE.md:{number}: {span} does not define `{name}`"));
+                    errors.push(format!("{document}:{number}: {span} does not define `{name}`"));
                 }
             }
         }
         if let Some(name) = name {
-            errors.push(format!("ARCHITECTURE.md:{number}: no file is named for `{name}`"));
+            errors.push(format!("{document}:{number}: no file is named for `{name}`"));
         }
     }
-    assert!(types >= 25, "ARCHITECTURE.md names {types} types with their files");
+    types
+}
+
+#[test]
+fn files_and_types_that_documents_name_exist() {
+    let mut errors = Vec::new();
+    let types: Vec<usize> =
+        ["ARCHITECTURE.md", "CONTRIBUTING.md"].iter().map(|document| check_names(document, &mut errors)).collect();
+    assert!(types.iter().all(|types| *types >= 20), "types with their files: {types:?}");
     assert!(errors.is_empty(), "{}", errors.join("\n"));
 }
 
