@@ -30,20 +30,31 @@ impl PlannedNode<'_> {
             period_seconds: limit.period_seconds,
             open_seconds: limit.period_seconds * left / threads,
         };
-        let (background, questions) = (of_threads(1.0), of_threads(self.input.node.question_threads()));
+        let threads = self.input.node.question_threads();
+        let (background, questions, both) = (of_threads(1.0), of_threads(threads), of_threads(1.0 + threads));
         let background_share = self.limited_background_share();
+        let both_share = background_share * self.questions_beside_background(left);
         let stopped_share = questions.stopped_share();
         let question_share = if stopped_share > 0.0 {
-            (self.stopped_by_questions(limit)? / stopped_share).min(1.0 - background_share)
+            (self.stopped_by_questions(limit)? / stopped_share).min(1.0) * (1.0 - background_share)
         } else {
             0.0
         };
         let parts = [
             ((1.0 - background_share - question_share).max(0.0), &ack),
-            (background_share, &background.beside(&ack)?),
+            (background_share - both_share, &background.beside(&ack)?),
+            (both_share, &both.beside(&ack)?),
             (question_share, &questions.beside(&ack)?),
         ];
         Distribution::mixture(&parts).ok()
+    }
+
+    /// The share of the time of a gather or merge in which a question runs too: both use as much of what is left of the limit as they
+    /// have threads, so the questions take longer than they would alone.
+    fn questions_beside_background(&self, left: f64) -> f64 {
+        let threads = self.input.node.question_threads();
+        let cores = left * threads / (1.0 + threads);
+        if cores > 0.0 { (self.search_cores() / cores).min(1.0) } else { 1.0 }
     }
 
     /// The share of the time in which the node is stopped because questions have used up the limit.

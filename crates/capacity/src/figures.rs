@@ -82,8 +82,8 @@ fn ingest_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
     let mut ack_formula = Cow::Borrowed(ack_formula);
     if let Some(limit) = input.node.effective_limit() {
         ack_formula.to_mut().push_str(
-            "; with the probability B of a gather or merge, which uses up the CPU limit, or of a question that does, all of it only in the \
-             first part of each period T",
+            "; with the probability B of a gather or merge, which uses up the CPU limit, sooner while a question runs too, or of a question \
+             that does, all of it only in the first part of each period T",
         );
         symbols.push(("B", node.limited_background_share(), FigureUnit::Share));
         symbols.push(("T", limit.period_seconds, FigureUnit::Seconds));
@@ -335,9 +335,9 @@ fn search_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
     let search = ("s", node.search_cores(), FigureUnit::Cores);
     let background = (node.store_cores() / node.input.node.cpu()).min(BACKGROUND_SHARE);
     let stretch_formula = match node.input.node.effective_limit() {
-        None => "1 / (1 - (a + s)/cores - b)",
+        None => "1 / (1 - (a + s)/cores - b - d); questions that wait for the disk keep their threads",
         Some(_) => {
-            "(1 - a/cores - b) / (1 - (a + s)/cores - b): all but other questions is in the times within the CPU limit"
+            "1 / (1 - s/(cores - a - cores·b) - d): all but other questions is in the times within the CPU limit"
         }
     };
     let mut figures = vec![
@@ -355,7 +355,13 @@ fn search_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
             node.stretch(),
             FigureUnit::Number,
             stretch_formula,
-            &[in_use, search, cores, ("b", background, FigureUnit::Share)],
+            &[
+                in_use,
+                search,
+                cores,
+                ("b", background, FigureUnit::Share),
+                ("d", node.disk_wait_share(), FigureUnit::Share),
+            ],
         ),
     ];
     if !node.input.questions.is_empty() {

@@ -102,15 +102,30 @@ impl PlannedNode<'_> {
     /// By how much other work on the node stretches the time of a question; infinite if there is no capacity left. With a CPU
     /// limit other questions alone: what else uses it is in [`PlannedNode::limited_question`].
     pub(crate) fn stretch(&self) -> f64 {
-        if let Some(limit) = self.input.node.effective_limit() {
-            let left = self.limited_question_cores(limit);
-            let free = left - self.search_cores();
-            return if free > 0.0 { left / free } else { f64::INFINITY };
-        }
-        let cores = self.input.node.cores;
-        let background = (self.store_cores() / cores).min(BACKGROUND_SHARE);
-        let free = 1.0 - (self.accept_cores() + self.search_cores()) / cores - background;
+        let node = &self.input.node;
+        let free = match node.effective_limit() {
+            Some(limit) => {
+                let left = self.limited_question_cores(limit);
+                if left > 0.0 { 1.0 - self.search_cores() / left } else { 0.0 }
+            }
+            None => {
+                let background = (self.store_cores() / node.cores).min(BACKGROUND_SHARE);
+                1.0 - (self.accept_cores() + self.search_cores()) / node.cores - background
+            }
+        };
+        let free = free - self.disk_wait_share();
         if free > 0.0 { 1.0 / free } else { f64::INFINITY }
+    }
+
+    /// The share of the time in which questions wait for the disk. They keep their threads meanwhile, so others wait for these.
+    pub(crate) fn disk_wait_share(&self) -> f64 {
+        if !self.tier.has_store() {
+            return 0.0;
+        }
+        let wait = |question: &PlannedQuestion| {
+            question.per_second * (1.0 - self.cached_share(question)) * self.read_seconds(question)
+        };
+        self.input.questions.iter().map(wait).sum::<f64>() * self.question_factor
     }
 
     /// Seconds in which the disk reads the blocks of a question that are not in the block cache. The page cache of the system may

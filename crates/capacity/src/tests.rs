@@ -272,6 +272,25 @@ fn gathers_use_up_a_cpu_limit_and_delay_requests() {
 }
 
 #[test]
+fn a_question_beside_a_gather_uses_up_a_cpu_limit_sooner() {
+    // None of these questions uses up the limit alone.
+    let asked = PlannedQuestion { kind: QuestionKind::Word, per_second: 40.0, range_seconds: 1.0 };
+    let of = |input: CapacityInput| Capacity::of(&input, &calibration()).unwrap();
+    let with = of(CapacityInput { questions: vec![asked], ..limited() });
+    let without = of(CapacityInput { node: NodeSize { cpu_limit: None, ..limited().node }, ..limited() });
+    let ack = value(&without, "acknowledgement, mean");
+    let searching = value(&with, "CPU of questions");
+    let (left, background) = (0.2375, 0.025 / (0.2375 - searching));
+    // A gather and a question use a half each of what is left.
+    let both = searching / (left / 2.0);
+    assert!((0.1..0.9).contains(&both), "{both}");
+    let stopped = |open: f64| (1.0 - open) * (1.0 - open) * 0.1 / 2.0 + ack / 0.1 * (1.0 - open) * 0.1;
+    let want = ack + background * ((1.0 - both) * stopped(left) + both * stopped(left / 2.0));
+    let found = value(&with, "acknowledgement, mean");
+    assert!((found / want - 1.0).abs() < 0.02, "{found} {want} {ack}");
+}
+
+#[test]
 fn short_questions_run_at_full_speed_within_a_cpu_limit_and_long_ones_do_not() {
     let question = |range_seconds| {
         let asked = PlannedQuestion { kind: QuestionKind::Word, per_second: 1e-3, range_seconds };
@@ -358,10 +377,25 @@ fn a_slow_disk_delays_cold_questions() {
     let fast = Capacity::of(&slow, &calibration()).unwrap().questions.remove(0);
     slow.node.disk_read_seconds = 0.01;
     let question = Capacity::of(&slow, &calibration()).unwrap().questions.remove(0);
-    // 942 MB are stored: 59 blocks, 15 for each core, two reads each.
-    let more = question.mean_seconds - fast.mean_seconds;
-    let stretch = 1.0 / (1.0 - (2e7 * 2.5e-9 + 0.1 * question.cpu_seconds) / 4.0 - 2e7 * 5e-9 / 4.0);
-    assert!((more / (15.0 * 2.0 * 0.01 * stretch * (1.0 - question.cached_share)) - 1.0).abs() < 0.02, "{more}");
+    // 942 MB are stored: 59 blocks, 15 for each core, two reads each. A tenth of a question per second waits for them.
+    let wait = 15.0 * 2.0 * 0.01 * (1.0 - question.cached_share);
+    let free = 1.0 - (2e7 * 2.5e-9 + 0.1 * question.cpu_seconds) / 4.0 - 2e7 * 5e-9 / 4.0;
+    let want = (fast.mean_seconds * free + wait) / (free - 0.1 * wait);
+    assert!((question.mean_seconds / want - 1.0).abs() < 0.02, "{} {want}", question.mean_seconds);
+}
+
+#[test]
+fn questions_that_wait_for_the_disk_are_limited_by_it() {
+    let mut slow = CapacityInput { nodes: PlannedNodes::Both(1), ..input() };
+    slow.node.memory_bytes = 0.0001 * f64::from(1_u32 << 30);
+    slow.node.disk_read_seconds = 0.01;
+    let mean = |factor: f64| {
+        let mut input = slow.clone();
+        input.questions.iter_mut().for_each(|question| question.per_second *= factor);
+        Capacity::of(&input, &calibration()).unwrap().questions[0].mean_seconds
+    };
+    // Each waits for 0.3 s, whatever the CPU has to do: a tenth of a question per second is little, and four are too many.
+    assert!(mean(20.0) > 2.0 * mean(1.0) && mean(40.0).is_infinite(), "{} {} {}", mean(1.0), mean(20.0), mean(40.0));
 }
 
 #[test]
