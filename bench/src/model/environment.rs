@@ -92,13 +92,19 @@ impl NodeEnvironment {
         if self.read_delay.is_zero() { &[] } else { &["--query-cache-bytes", "0"] }
     }
 
-    /// The reads of a file by which a question is longer, one after the other: those of all its text over the cores of this machine,
-    /// each of which has a thread. Text in the queue is read in windows of [`QUEUE_READ_BYTES`], and stored text in two reads per block.
-    pub(super) fn question_reads(&self, bytes_per_second: f64, queue_seconds: f64) -> f64 {
+    /// Seconds by which reads delay a question: those of all its text over the cores of this machine, each of which has a thread, one
+    /// after the other. Text in the queue is read in windows of [`QUEUE_READ_BYTES`], and stored text in two reads per block.
+    pub(super) fn question_delay(&self, bytes_per_second: f64, queue_seconds: f64) -> f64 {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
         let queued = queue_seconds.min(RANGE.as_secs_f64());
         let stored = RANGE.as_secs_f64() - queued;
-        bytes_per_second * (queued / QUEUE_READ_BYTES + READS_PER_BLOCK * stored / BLOCK_TEXT_BYTES) / cores
+        let reads = bytes_per_second * (queued / QUEUE_READ_BYTES + READS_PER_BLOCK * stored / BLOCK_TEXT_BYTES);
+        reads / cores * self.read_delay.as_secs_f64()
+    }
+
+    /// Seconds by which reads delay the gather of this much text, on one thread.
+    pub(super) fn gather_delay(&self, text_bytes: f64) -> f64 {
+        text_bytes / QUEUE_READ_BYTES * self.read_delay.as_secs_f64()
     }
 
     /// The costs in it, from those of this machine: each sync is longer by its delay, and without a block cache, all text costs what text outside of it costs.
@@ -186,9 +192,10 @@ mod tests {
     #[test]
     fn reads_grow_with_the_text_and_with_its_time_in_the_queue() {
         let environment = NodeEnvironment::with_read_delay("", 1);
-        let (stored, queued) = (environment.question_reads(1e6, 0.0), environment.question_reads(1e6, 60.0));
+        let (stored, queued) = (environment.question_delay(1e6, 0.0), environment.question_delay(1e6, 60.0));
         assert!((queued / stored - BLOCK_TEXT_BYTES / 2.0 / QUEUE_READ_BYTES).abs() < 1e-9, "{stored} {queued}");
-        assert!((environment.question_reads(2e6, 0.0) - 2.0 * stored).abs() < 1e-9);
+        assert!((environment.question_delay(2e6, 0.0) - 2.0 * stored).abs() < 1e-9);
+        assert!((environment.gather_delay(QUEUE_READ_BYTES * 7.0) - 0.007).abs() < 1e-12);
     }
 
     #[test]

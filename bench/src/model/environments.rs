@@ -14,6 +14,9 @@ const LINE_BYTES: u64 = 240;
 /// The rate from which a plan finds the capacity, in bytes per second.
 const PROBE_RATE: u64 = 1_000_000;
 
+/// The share of the time in which questions at most wait for delayed reads. They keep the threads of all questions meanwhile.
+const DELAYED_SHARE_MAX: f64 = 0.4;
+
 /// A share of the predicted capacity of a node in an environment.
 #[derive(Clone, Copy, Debug)]
 struct EnvironmentLoad {
@@ -34,8 +37,8 @@ pub(super) fn scenarios() -> Vec<Box<dyn ModelScenario>> {
 }
 
 impl EnvironmentLoad {
-    fn load(&self, bytes_per_second: u64) -> PlannedLoad {
-        let questions_per_hour = if self.has_questions { QUESTIONS_PER_HOUR } else { 0 };
+    fn load(&self, bytes_per_second: u64, questions_per_hour: u32) -> PlannedLoad {
+        let questions_per_hour = if self.has_questions { questions_per_hour } else { 0 };
         PlannedLoad { questions_per_hour, ..PlannedLoad::without_questions(bytes_per_second, LINE_BYTES) }
     }
 }
@@ -47,24 +50,27 @@ impl ModelScenario for EnvironmentLoad {
     }
 
     fn predict(&self, planner: &Planner) -> anyhow::Result<Vec<Figure>> {
-        let capacity = planner.plan(self.load(PROBE_RATE), &self.environment)?.capacity()?;
-        let rate = rounded(PROBE_RATE as f64 * capacity * self.capacity_percent as f64 / 100.0);
-        let load = self.load(rate as u64);
+        let probe = planner.plan(self.load(PROBE_RATE, QUESTIONS_PER_HOUR), &self.environment)?;
+        let rate = rounded(PROBE_RATE as f64 * probe.capacity()? * self.capacity_percent as f64 / 100.0);
+        let plan = planner.plan(self.load(rate as u64, QUESTIONS_PER_HOUR), &self.environment)?;
+        let delay = self.environment.question_delay(rate, plan.queue_seconds(planner, &self.environment)?);
+        let questions_per_hour = f64::from(QUESTIONS_PER_HOUR).min((DELAYED_SHARE_MAX / delay * 3_600.0).round());
+        let load = self.load(rate as u64, questions_per_hour as u32);
         let plan = planner.plan(load, &self.environment)?;
-        let mut figures = vec![figure("rate", "B/s", rate)];
+        let mut figures = vec![figure("rate", "B/s", rate), figure("questions", "1/h", questions_per_hour)];
         figures.extend(node_figures(&plan, load)?);
-        let in_queue = plan.queue_seconds(planner)?;
-        let reads_ms =
-            self.environment.question_reads(rate, in_queue) * self.environment.read_delay.as_secs_f64() * 1e3;
-        for figure in figures.iter_mut().filter(|figure| figure.name.starts_with("question")) {
-            figure.value += reads_ms;
+        // As the plan has it for reads that are slow by themselves.
+        let free = 1.0 - questions_per_hour / 3_600.0 * delay;
+        for figure in figures.iter_mut().filter(|figure| figure.name.starts_with("question_")) {
+            figure.value = (figure.value + delay * 1e3) / free;
         }
         Ok(figures)
     }
 
     fn measure(&self, meter: &Meter<'_>, predicted: &Predictions) -> anyhow::Result<Vec<Figure>> {
         let rate = predicted.required(&self.name(), "rate")?;
-        let load = self.load(rate as u64);
+        let questions_per_hour = predicted.required(&self.name(), "questions")?;
+        let load = self.load(rate as u64, questions_per_hour as u32);
         let run = NodeRun { environment: &self.environment, load, warm_up: meter.warm_up, time: meter.time };
         let mut figures = vec![figure("rate", "MB/s", rate / 1e6)];
         figures.extend(run.measure(meter)?);

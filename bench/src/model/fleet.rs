@@ -63,7 +63,7 @@ impl ModelScenario for FleetExperiment {
         let accepted = plan.value("accepted at the peak")?;
         let cores = |tier| plan.tier_value(tier, "CPU of all work");
         let (accepting, storing) = (cores("ingest node")?, cores("store node")?);
-        let in_queue = plan.queue_seconds(planner)?;
+        let in_queue = plan.queue_seconds(planner, &NodeEnvironment::THIS_MACHINE)?;
         let stored = plan.tier_value("store node", "written to disk at the peak")? * nodes / 1e6;
         let found = plan.value("until a record is found, p99")?;
         Ok(vec![

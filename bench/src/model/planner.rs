@@ -100,9 +100,10 @@ impl CapacityPlan {
 
     /// Seconds that a byte of text is in the queue on average: half of the time in which a batch for a gather collects, and its gather, for
     /// which it does not wait below overload. The plan itself has an upper bound of the 99th percentile only.
-    pub(super) fn queue_seconds(&self, planner: &Planner) -> anyhow::Result<f64> {
+    pub(super) fn queue_seconds(&self, planner: &Planner, environment: &NodeEnvironment) -> anyhow::Result<f64> {
         let accepted = self.value("accepted at the peak")?;
-        Ok(queue_seconds(accepted, planner.cost("store", "seconds_per_byte")?))
+        let cost = planner.cost("store", "seconds_per_byte")? + environment.gather_delay(1.0);
+        Ok(queue_seconds(accepted, cost))
     }
 
     /// Cores of all work of a node.
