@@ -1,5 +1,6 @@
 //! Plans whose values are computed by hand, and properties of all plans.
 
+use bucksaw_model::{CpuQuota, Distribution};
 use proptest::prelude::*;
 
 use super::*;
@@ -287,6 +288,25 @@ fn a_question_beside_a_gather_uses_up_a_cpu_limit_sooner() {
     let stopped = |open: f64| (1.0 - open) * (1.0 - open) * 0.1 / 2.0 + ack / 0.1 * (1.0 - open) * 0.1;
     let want = ack + background * ((1.0 - both) * stopped(left) + both * stopped(left / 2.0));
     let found = value(&with, "acknowledgement, mean");
+    assert!((found / want - 1.0).abs() < 0.02, "{found} {want} {ack}");
+}
+
+#[test]
+fn questions_and_gathers_that_use_up_a_cpu_limit_at_the_same_time_count_once() {
+    let asked = PlannedQuestion { kind: QuestionKind::Word, per_second: 0.5, range_seconds: 400.0 };
+    let with = Capacity::of(&CapacityInput { questions: vec![asked], ..limited() }, &calibration()).unwrap();
+    let without = CapacityInput { node: NodeSize { cpu_limit: None, ..limited().node }, ..limited() };
+    let ack = value(&Capacity::of(&without, &calibration()).unwrap(), "acknowledgement, mean");
+    let (searching, seconds) = (value(&with, "CPU of questions"), with.questions[0].cpu_seconds);
+    let (left, background) = (0.2375, 0.025 / (0.2375 - searching));
+    let stopped = |open: f64| (1.0 - open) * (1.0 - open) * 0.1 / 2.0 + ack * (1.0 - open);
+    let both = (searching / (left / 2.0)).min(1.0);
+    let gathers = background * ((1.0 - both) * stopped(left) + both * stopped(left / 2.0));
+    let quota = CpuQuota { period_seconds: 0.1, open_seconds: 0.1 * (left - 0.025) };
+    let question = quota.alone(&Distribution::constant(seconds).unwrap()).unwrap().mean() - seconds;
+    let alone = (0.5 * question / (1.0 - left)).min(1.0) * (1.0 - background);
+    assert!(background > 0.15 && alone > 0.2, "{background} {alone}");
+    let (want, found) = (ack + gathers + alone * stopped(left), value(&with, "acknowledgement, mean"));
     assert!((found / want - 1.0).abs() < 0.02, "{found} {want} {ack}");
 }
 
