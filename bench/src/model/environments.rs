@@ -57,7 +57,10 @@ impl ModelScenario for EnvironmentLoad {
         let questions_per_hour = f64::from(QUESTIONS_PER_HOUR).min((DELAYED_SHARE_MAX / delay * 3_600.0).round());
         let load = self.load(rate as u64, questions_per_hour as u32);
         let plan = planner.plan(load, &self.environment)?;
-        let mut figures = vec![figure("rate", "B/s", rate), figure("questions", "1/h", questions_per_hour)];
+        let mut figures = vec![figure("rate", "B/s", rate)];
+        if self.has_questions {
+            figures.push(figure("questions", "1/h", questions_per_hour));
+        }
         figures.extend(node_figures(&plan, load)?);
         // As the plan has it for reads that are slow by themselves.
         let free = 1.0 - questions_per_hour / 3_600.0 * delay;
@@ -69,7 +72,7 @@ impl ModelScenario for EnvironmentLoad {
 
     fn measure(&self, meter: &Meter<'_>, predicted: &Predictions) -> anyhow::Result<Vec<Figure>> {
         let rate = predicted.required(&self.name(), "rate")?;
-        let questions_per_hour = predicted.required(&self.name(), "questions")?;
+        let questions_per_hour = predicted.get(&self.name(), "questions").unwrap_or_default();
         let load = self.load(rate as u64, questions_per_hour as u32);
         let run = NodeRun { environment: &self.environment, load, warm_up: meter.warm_up, time: meter.time };
         let mut figures = vec![figure("rate", "MB/s", rate / 1e6)];
