@@ -7,13 +7,22 @@ use bucksaw_model::{CpuQuota, Distribution};
 
 use crate::input::{CpuLimit, PlannedQuestion};
 use crate::planned_node::{BACKGROUND_SHARE, PlannedNode};
+use crate::range_text::MERGE_INPUTS;
 
 impl PlannedNode<'_> {
-    /// The share of the time in which a gather or merge runs, on what other work leaves of a CPU limit; 0 without a limit.
+    /// The share of the time in which a gather or merge runs that uses up, period by period, what other work leaves of a CPU limit; 0
+    /// without a limit.
     pub(crate) fn limited_background_share(&self) -> f64 {
         let Some(limit) = self.input.node.effective_limit() else { return 0.0 };
-        let left = limit.cores - self.accept_cores() - self.search_cores();
-        if left > 0.0 { (self.store_cores() / left).min(1.0) } else { 1.0 }
+        let (accepted, copied, batch) = (limit.cores - self.accept_cores(), self.copied(), self.batch_bytes());
+        let left = accepted - self.search_cores();
+        let gather = self.gather_cost();
+        let quota =
+            CpuQuota { period_seconds: limit.period_seconds, open_seconds: limit.period_seconds * accepted.max(0.0) };
+        let gathers = copied * gather * stopping_ratio(quota, batch * gather);
+        let merge = self.calibration.store.merge_seconds_per_byte * self.calibration.scaling.factor(self.store_nodes);
+        let merges = copied * self.merges() * merge * stopping_ratio(quota, MERGE_INPUTS * batch * merge);
+        if left > 0.0 { ((gathers + merges) / left).min(1.0) } else { 1.0 }
     }
 
     /// Cores of a limit that are left for questions while records are accepted, and gathers and merges take their guaranteed share.
@@ -93,4 +102,15 @@ impl PlannedNode<'_> {
         let background = self.limited_background_share();
         Distribution::mixture(&[(1.0 - background, &quota.alone(&run)?), (background, &quota.beside(&run)?)]).ok()
     }
+}
+
+/// How long a job of this much CPU on one thread is stopped by a quota, relative to one that never ends: 0 if it fits into what is
+/// left of a period, nearly 1 if it takes many.
+fn stopping_ratio(quota: CpuQuota, cpu_seconds: f64) -> f64 {
+    let stopped_share = quota.stopped_share();
+    let run = Distribution::constant(cpu_seconds).ok();
+    let Some(elapsed) = run.and_then(|run| quota.alone(&run)) else { return 1.0 };
+    let endless = cpu_seconds * stopped_share / (1.0 - stopped_share);
+    // Rounded, it may be less than nothing.
+    if endless > 0.0 { ((elapsed.mean() - cpu_seconds) / endless).clamp(0.0, 1.0) } else { 0.0 }
 }

@@ -14,7 +14,7 @@ const GATHER_SECONDS: f64 = 10.0;
 const GATHER_BYTES: f64 = (128_u32 << 20) as f64;
 
 /// The least number of segments that a merge combines.
-const MERGE_INPUTS: f64 = 4.0;
+pub(crate) const MERGE_INPUTS: f64 = 4.0;
 
 /// How often a batch is merged if at most this many are merged into one: adjacent batches are merged while as many as a merge combines
 /// fit. 0 if the number is not finite.

@@ -253,6 +253,28 @@ fn limited() -> CapacityInput {
     limited
 }
 
+/// The share of the time in which the gathers of that node use up the limit, `used` of which is for other work than accepting.
+/// Ten seconds of text take 250 ms of CPU, of which 23.75 ms fit into each period: the first and last hardly stop anything.
+fn gathering(used: f64) -> f64 {
+    let quota = CpuQuota { period_seconds: 0.1, open_seconds: 0.02375 };
+    let elapsed = quota.alone(&Distribution::constant(0.25).unwrap()).unwrap().mean();
+    let ratio = (elapsed - 0.25) / (0.25 * 0.7625 / 0.2375);
+    assert!((0.8..1.0).contains(&ratio), "{ratio}");
+    0.025 / (0.2375 - used) * ratio
+}
+
+#[test]
+fn gathers_within_a_period_use_up_no_cpu_limit() {
+    let mean = |cpu_limit| {
+        let node = NodeSize { cpu_limit, ..limited().node };
+        // Ten seconds of text take 10 ms of CPU.
+        let input = CapacityInput { bytes_per_second: 2e5, node, ..limited() };
+        value(&Capacity::of(&input, &calibration()).unwrap(), "acknowledgement, mean")
+    };
+    let (with, without) = (mean(limited().node.cpu_limit), mean(None));
+    assert!((with / without - 1.0).abs() < 0.01, "{with} {without}");
+}
+
 #[test]
 fn gathers_use_up_a_cpu_limit_and_delay_requests() {
     let without = Capacity::of(
@@ -263,7 +285,7 @@ fn gathers_use_up_a_cpu_limit_and_delay_requests() {
     // Accepting takes 12.5 ms of a second, and gathers 25 of the 237.5 that are left. Then the node runs for 23.75 ms of each period, and
     // is stopped for the other 76.25: 76 of 100 requests wait half of that, and those that it meets on their way all of it.
     let ack = value(&without, "acknowledgement, mean");
-    let background = 0.025 / 0.2375;
+    let background = gathering(0.0);
     let want = ack + background * (0.7625 * 0.07625 / 2.0 + ack / 0.1 * 0.07625);
     let found = value(&with, "acknowledgement, mean");
     assert!((found / want - 1.0).abs() < 0.02, "{found} {want} {ack}");
@@ -281,7 +303,7 @@ fn a_question_beside_a_gather_uses_up_a_cpu_limit_sooner() {
     let without = of(CapacityInput { node: NodeSize { cpu_limit: None, ..limited().node }, ..limited() });
     let ack = value(&without, "acknowledgement, mean");
     let searching = value(&with, "CPU of questions");
-    let (left, background) = (0.2375, 0.025 / (0.2375 - searching));
+    let (left, background) = (0.2375, gathering(searching));
     // A gather and a question use a half each of what is left.
     let both = searching / (left / 2.0);
     assert!((0.1..0.9).contains(&both), "{both}");
@@ -298,7 +320,7 @@ fn questions_and_gathers_that_use_up_a_cpu_limit_at_the_same_time_count_once() {
     let without = CapacityInput { node: NodeSize { cpu_limit: None, ..limited().node }, ..limited() };
     let ack = value(&Capacity::of(&without, &calibration()).unwrap(), "acknowledgement, mean");
     let (searching, seconds) = (value(&with, "CPU of questions"), with.questions[0].cpu_seconds);
-    let (left, background) = (0.2375, 0.025 / (0.2375 - searching));
+    let (left, background) = (0.2375, gathering(searching));
     let stopped = |open: f64| (1.0 - open) * (1.0 - open) * 0.1 / 2.0 + ack * (1.0 - open);
     let both = (searching / (left / 2.0)).min(1.0);
     let gathers = background * ((1.0 - both) * stopped(left) + both * stopped(left / 2.0));
