@@ -10,8 +10,8 @@ use bucksaw_node::Node;
 use bucksaw_query::Request;
 use bucksaw_record::{Expr, Id, Millis};
 use bucksaw_segment::RecordSummary;
-use bucksaw_store::StoredSegment;
 use bucksaw_store::repair::{self, RepairBlocker};
+use bucksaw_store::{SegmentList, StoredSegment};
 
 use crate::machine::Machine;
 use crate::test_bed::{LOST_AFTER, PERIOD, REPAIR_TIME_MAX, TestBed};
@@ -20,7 +20,7 @@ use crate::test_bed::{LOST_AFTER, PERIOD, REPAIR_TIME_MAX, TestBed};
 /// replicated, and steps of one second between.
 const REPLACE_TIME_MAX: Duration = Duration::from_secs(20);
 
-fn stored_segments(bed: &TestBed, at: usize) -> Arc<Vec<Arc<StoredSegment>>> {
+fn stored_segments(bed: &TestBed, at: usize) -> Arc<SegmentList> {
     bed.cluster.machines[at].node().unwrap().replication.as_ref().unwrap().store.segments()
 }
 
