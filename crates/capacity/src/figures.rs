@@ -351,6 +351,14 @@ fn search_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
         ),
         PlanFigure::new(
             Search,
+            "read from disk",
+            node.read(),
+            FigureUnit::BytesPerSecond,
+            "sum of rate·bytes of blocks, of questions for whose blocks the cache has no room",
+            &[],
+        ),
+        PlanFigure::new(
+            Search,
             "stretch of response times by other work",
             node.stretch(),
             FigureUnit::Number,

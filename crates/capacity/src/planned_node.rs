@@ -225,7 +225,7 @@ impl<'a> PlannedNode<'a> {
             Resource::DiskSpace => {
                 (self.stored_bytes() + self.burst_bytes()) / (node.disk_bytes * (1.0 - DISK_FREE_SHARE))
             }
-            Resource::DiskBandwidth => self.written() / node.disk_bytes_per_second,
+            Resource::DiskBandwidth => (self.written() + self.read()) / node.disk_bytes_per_second,
             Resource::Network => self.received().max(self.sent()) / node.network_bytes_per_second,
             Resource::IndexMemory => self.index_bytes() / (node.memory_bytes * INDEX_SHARE),
         }

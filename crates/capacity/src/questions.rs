@@ -119,27 +119,41 @@ impl PlannedNode<'_> {
 
     /// The share of the time in which questions wait for the disk. They keep their threads meanwhile, so others wait for these.
     pub(crate) fn disk_wait_share(&self) -> f64 {
+        self.sum_of_uncached(Self::read_seconds)
+    }
+
+    /// The sum of a value over the questions per second that find their blocks not in the block cache.
+    fn sum_of_uncached(&self, value: impl Fn(&Self, &PlannedQuestion) -> f64) -> f64 {
         if !self.tier.has_store() {
             return 0.0;
         }
-        let wait = |question: &PlannedQuestion| {
-            question.per_second * (1.0 - self.cached_share(question)) * self.read_seconds(question)
+        let of = |question: &PlannedQuestion| {
+            question.per_second * (1.0 - self.cached_share(question)) * value(self, question)
         };
-        self.input.questions.iter().map(wait).sum::<f64>() * self.question_factor
+        self.input.questions.iter().map(of).sum::<f64>() * self.question_factor
+    }
+
+    /// Bytes that the disk reads for a question whose blocks are not in the block cache.
+    fn read_bytes(&self, question: &PlannedQuestion) -> f64 {
+        let cost = self.cost(question.kind);
+        // Questions whose blocks are excluded by their skip filters read in proportion to what they decode.
+        let decoded = cost.cache_per_byte.min(self.calibration.store.stored_per_byte);
+        self.stored_range_bytes(question.range_seconds) * decoded
+    }
+
+    /// Bytes per second that its disk reads for questions.
+    pub(crate) fn read(&self) -> f64 {
+        self.sum_of_uncached(Self::read_bytes)
     }
 
     /// Seconds in which the disk reads the blocks of a question that are not in the block cache. The page cache of the system may
     /// have them; then a question is faster by this. Each core reads one block at a time.
     fn read_seconds(&self, question: &PlannedQuestion) -> f64 {
-        let cost = self.cost(question.kind);
-        // Questions whose blocks are excluded by their skip filters read in proportion to what they decode.
-        let decoded = cost.cache_per_byte.min(self.calibration.store.stored_per_byte);
-        let stored = self.stored_range_bytes(question.range_seconds);
-        let bytes = stored * decoded;
-        let share = if cost.cache_per_byte > 0.0 { 1.0 } else { 0.0 };
-        let blocks = (stored / BLOCK_TEXT_BYTES).ceil() * share;
+        let share = if self.cost(question.kind).cache_per_byte > 0.0 { 1.0 } else { 0.0 };
+        let blocks = (self.stored_range_bytes(question.range_seconds) / BLOCK_TEXT_BYTES).ceil() * share;
         let rounds = (blocks / self.input.node.question_threads()).ceil();
-        bytes / self.input.node.disk_bytes_per_second + rounds * READS_PER_BLOCK * self.input.node.disk_read_seconds
+        self.read_bytes(question) / self.input.node.disk_bytes_per_second
+            + rounds * READS_PER_BLOCK * self.input.node.disk_read_seconds
     }
 
     /// Seconds of a question with this much CPU, while nothing else runs: the fixed part runs on one core.

@@ -436,6 +436,16 @@ fn questions_that_wait_for_the_disk_are_limited_by_it() {
         input.questions.iter_mut().for_each(|question| question.per_second *= factor);
         Capacity::of(&input, &calibration()).unwrap().questions[0].mean_seconds
     };
+    let read = |rate: f64| {
+        let mut input = slow.clone();
+        input.questions.iter_mut().for_each(|question| question.per_second *= rate);
+        let capacity = Capacity::of(&input, &calibration()).unwrap();
+        let disk = capacity.limits.iter().find(|limit| limit.resource == Resource::DiskBandwidth).unwrap().utilisation;
+        (value(&capacity, "read from disk"), disk)
+    };
+    let ((once, little), (twice, more)) = (read(1.0), read(2.0));
+    assert!(once > 0.0 && (twice / once - 2.0).abs() < 1e-9, "{once} {twice}");
+    assert!(((more - little) * slow.node.disk_bytes_per_second / once - 1.0).abs() < 1e-9, "{little} {more}");
     // Each waits for 0.3 s, whatever the CPU has to do: a tenth of a question per second is little, and four are too many.
     assert!(mean(20.0) > 2.0 * mean(1.0) && mean(40.0).is_infinite(), "{} {} {}", mean(1.0), mean(20.0), mean(40.0));
 }
