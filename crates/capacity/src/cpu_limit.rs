@@ -14,11 +14,14 @@ impl PlannedNode<'_> {
     /// without a limit.
     pub(crate) fn limited_background_share(&self) -> f64 {
         let Some(limit) = self.input.node.effective_limit() else { return 0.0 };
-        let (accepted, copied, batch) = (limit.cores - self.accept_cores(), self.copied(), self.batch_bytes());
-        let left = accepted - self.search_cores();
+        let (copied, batch) = (self.copied(), self.batch_bytes());
+        let beside_accepting = limit.cores - self.accept_cores();
+        let left = beside_accepting - self.search_cores();
         let gather = self.gather_cost();
-        let quota =
-            CpuQuota { period_seconds: limit.period_seconds, open_seconds: limit.period_seconds * accepted.max(0.0) };
+        let quota = CpuQuota {
+            period_seconds: limit.period_seconds,
+            open_seconds: limit.period_seconds * beside_accepting.max(0.0),
+        };
         let gathers = copied * gather * stopping_ratio(quota, batch * gather);
         let merge = self.calibration.store.merge_seconds_per_byte * self.calibration.scaling.factor(self.store_nodes);
         let merges = copied * self.merges() * merge * stopping_ratio(quota, MERGE_INPUTS * batch * merge);
