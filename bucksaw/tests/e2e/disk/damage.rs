@@ -3,11 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use bucksaw_faults::Random;
+
 use super::{corrupt_block, flip_bit, store_files};
 use crate::node::TestServer;
 use crate::wait::wait_until;
 
-/// Larger than a segment, so that segments are not merged.
+/// A load is larger than a segment, so that segments are not merged.
 const ARGUMENTS: [&str; 4] = ["--store-segment-bytes", "64K", "--segment-max-bytes", "1M"];
 
 const BATCHES: usize = 3;
@@ -23,6 +25,8 @@ fn node_with_data() -> TestServer {
         let json = [("Content-Type", "application/x-ndjson")];
         node.post("/api/v1/ingest?durability=bulk", &json, &objects(load)).expect(200);
     }
+    // Each segment is recompressed alone, and the old file and the new one exist together until that is done.
+    wait_until("each segment is recompressed", || node.metric("bucksaw_store_compactions_total") == BATCHES as f64);
     assert_eq!(store_files(&node, "seg").len(), BATCHES);
     assert!(node.terminate().success());
     // Stored records stay readable in the queue for ten seconds, where they would be found.
@@ -37,9 +41,13 @@ fn second(load: usize) -> u64 {
 
 fn objects(load: usize) -> Vec<u8> {
     let time = second(load);
-    let filler = "a line long enough for a segment of its own, with others of its kind";
+    // Incompressible: most of a file is its block, so that half of the file lacks records.
+    let mut random = Random::new(load as u64);
     (0..LINES)
-        .flat_map(|line| format!("{{\"ts\":{time},\"load\":{load},\"n\":{line},\"x\":\"{filler}\"}}\n").into_bytes())
+        .flat_map(|line| {
+            let noise: String = (0..4).map(|_| format!("{:016x}", random.next_u64())).collect();
+            format!("{{\"ts\":{time},\"load\":{load},\"n\":{line},\"x\":\"{noise}\"}}\n").into_bytes()
+        })
         .collect()
 }
 

@@ -70,7 +70,10 @@ fn no_line_is_on_the_disk_and_keys_rotate() {
     store_all(&node);
     assert!(!has_needle(&dir), "stored");
     assert_eq!(node.count(NEEDLE), 60);
-    assert_eq!(segments(&node), [(Some(OLD_ID.to_owned()), store_files(&node, "seg").len() as u64)]);
+    // Also if segments are merged at this moment.
+    wait_until("all segments have the key", || {
+        segments(&node) == [(Some(OLD_ID.to_owned()), store_files(&node, "seg").len() as u64)]
+    });
     // It selects nothing.
     node.post(&format!("/api/v1/erase?q={NEEDLE}%20and%20another"), &[], b"").expect(200);
     assert!(!has_needle(&dir), "the expression of an erasure");
