@@ -21,6 +21,8 @@ use crate::attribute_column::{decode_attributes, encode_attributes};
 use crate::frame::is_text_of_rows;
 use crate::line_classes::line_classes;
 use crate::row_meta::{decode_flags, encode_flags};
+use crate::stored::replica_digests::interval_sums;
+use crate::stored::{IdSum, Interval};
 use crate::{Chunk, Codec, RecordBlock, RecordMap, RecordSummary, Rows};
 
 /// Level for the rows column, which is small and compresses well at any level.
@@ -52,6 +54,8 @@ pub(crate) struct EncodedBlock {
     pub(crate) filter: Vec<u8>,
     pub(crate) summary: RecordSummary,
     pub(crate) streams: Vec<Labels>,
+    /// The sums of its ids by interval; empty if they were not asked for.
+    pub(crate) id_sums: Vec<(Interval, IdSum)>,
 }
 
 /// A compressed column.
@@ -120,8 +124,8 @@ impl BlockBuilder {
         self.text_bytes += text.len() as u64;
     }
 
-    /// Compresses the block and clears the builder. `None` without records.
-    pub(crate) fn pack(&mut self, codec: Codec, encoder: &mut Encoder) -> Option<EncodedBlock> {
+    /// Compresses the block and clears the builder. Sums its ids if asked to. `None` without records.
+    pub(crate) fn pack(&mut self, codec: Codec, encoder: &mut Encoder, with_id_sums: bool) -> Option<EncodedBlock> {
         if self.is_empty() {
             return None;
         }
@@ -130,6 +134,8 @@ impl BlockBuilder {
         self.text_bytes = 0;
         let mut summary = RecordSummary::default();
         chunks.iter().for_each(|chunk| summary.add(&chunk.rows, chunk.text.len()));
+        let summed = chunks.iter().filter(|_| with_id_sums).map(|chunk| &chunk.rows);
+        let id_sums = interval_sums(summed);
         let mut rows = Vec::new();
         put_varint(&mut rows, chunks.len() as u64);
         chunks.iter().for_each(|chunk| encode_chunk(chunk, &mut rows));
@@ -139,7 +145,7 @@ impl BlockBuilder {
         raw.clear();
         self.spare_text = raw;
         let streams = chunks.into_iter().map(|chunk| chunk.labels).collect();
-        Some(EncodedBlock { rows: PackedColumn::pack(ROWS_CODEC, &rows), text, filter, summary, streams })
+        Some(EncodedBlock { rows: PackedColumn::pack(ROWS_CODEC, &rows), text, filter, summary, streams, id_sums })
     }
 }
 

@@ -86,7 +86,7 @@ proptest! {
         for codec in [Codec::Plain, Codec::Lz4, Codec::Zstd(1), Codec::ColumnsAlways(1)] {
             let mut builder = BlockBuilder::default();
             let want = push(&mut builder, &steps);
-            let packed = builder.pack(codec, &mut Encoder::new()).unwrap();
+            let packed = builder.pack(codec, &mut Encoder::new(), false).unwrap();
             prop_assert!(builder.is_empty());
             prop_assert_eq!(read(&unpack(&packed).unwrap()), want.clone());
             prop_assert_eq!(packed.summary.records, want.len() as u64);
@@ -99,7 +99,7 @@ proptest! {
     fn damaged_columns_never_panic(steps in any_pushes(), at: usize, bits: u8, cut: usize) {
         let mut builder = BlockBuilder::default();
         push(&mut builder, &steps);
-        let packed = builder.pack(Codec::Plain, &mut Encoder::new()).unwrap();
+        let packed = builder.pack(Codec::Plain, &mut Encoder::new(), false).unwrap();
         let text = packed.text.codec.unpack(&packed.text.bytes, packed.text.raw_len).unwrap();
         let mut rows = packed.rows.codec.unpack(&packed.rows.bytes, packed.rows.raw_len).unwrap();
         let place = at % rows.len();
@@ -116,7 +116,7 @@ proptest! {
     fn columns_are_searched_by_records(steps in any_pushes()) {
         let mut builder = BlockBuilder::default();
         push(&mut builder, &steps);
-        let packed = builder.pack(Codec::ColumnsAlways(1), &mut Encoder::new()).unwrap();
+        let packed = builder.pack(Codec::ColumnsAlways(1), &mut Encoder::new(), false).unwrap();
         let block = unpack(&packed).unwrap();
         let want: Vec<(Vec<u8>, String)> = block.chunks().flat_map(|chunk| {
             let rows = Arc::clone(&chunk.rows);
@@ -153,7 +153,7 @@ fn flags_lines_and_attributes_join_across_pushes() {
     builder.push(&labels, &make(0, None), 0..2, b"a\nbb\n");
     builder.push(&labels, &make(2, Some(vec![2, 1])), 0..2, b"c\nc\n\n");
     builder.push(&labels, &make(4, None), 0..2, b"d\nd\n");
-    let block = unpack(&builder.pack(Codec::Zstd(1), &mut Encoder::new()).unwrap()).unwrap();
+    let block = unpack(&builder.pack(Codec::Zstd(1), &mut Encoder::new(), false).unwrap()).unwrap();
     let chunk = block.chunks().next().unwrap();
     assert_eq!(chunk.records().collect::<Vec<_>>(), [&b"a"[..], b"bb", b"c\nc", b"", b"d", b"d"]);
     assert_eq!(chunk.rows.runs.len(), 1);

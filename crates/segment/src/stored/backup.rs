@@ -64,9 +64,8 @@ pub(super) fn find_backup(
     })
 }
 
-/// The end of the blocks of segment `id`, from the trailer of its backup; `None` without an intact trailer. The backup footer
-/// may be damaged.
-pub(super) fn blocks_end(file: &dyn File, path: &Path, id: Id, file_bytes: u64) -> Result<Option<u64>, ReadError> {
+/// The start of the backup of segment `id`, from its trailer; `None` without an intact trailer. The backup footer may be damaged.
+pub(super) fn start(file: &dyn File, path: &Path, id: Id, file_bytes: u64) -> Result<Option<u64>, ReadError> {
     search(file, path, file_bytes, |trailer| Ok((trailer.header.id == id).then_some(trailer.location.offset)))
 }
 

@@ -1,7 +1,7 @@
 //! Stored segments: the immutable files of the store.
 //!
-//! A header, blocks with a recovery record each, a backup of footer and header, the [`Footer`], and a trailer:
-//! `docs/format.md`, "Stored segment". The footer is at the end, so that a writer only appends.
+//! A header, blocks with a recovery record each, [digests](ReplicaDigests) of its ids if it has replicas, a backup of footer and
+//! header, the [`Footer`], and a trailer: `docs/format.md`, "Stored segment". The footer is at the end, so that a writer only appends.
 //!
 //! One damaged sector loses nothing: a recovery record rebuilds a page of its block, and the backup replaces a damaged header
 //! or footer. If both footers are lost, the recovery records locate the blocks ([`VerifiedSegment`]).
@@ -13,6 +13,7 @@ mod backup;
 mod footer;
 mod reader;
 mod recovery;
+pub(crate) mod replica_digests;
 mod stream_table;
 mod verify;
 mod writer;
@@ -21,6 +22,7 @@ use crate::file_header::{self, FileKind};
 
 pub use footer::{BlockEntry, Footer, MergeInfo};
 pub use reader::{PackedBlock, Reader, SearchableBlock};
+pub use replica_digests::{BlockDigest, IdSum, Interval, ReplicaDigests, ReplicaGroup};
 pub use verify::VerifiedSegment;
 pub use writer::{SegmentOrigin, Writer};
 

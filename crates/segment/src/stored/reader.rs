@@ -9,6 +9,7 @@ use bucksaw_env::{File, KeyId, lock};
 use bucksaw_record::{Id, Labels};
 
 use super::footer::{BlockEntry, ColumnEntry, Footer, FooterLocation};
+use super::replica_digests::{IdSum, Interval, ReplicaDigests};
 use super::{END_MAGIC, HEADER_LEN, KIND, TRAILER_LEN, backup, recovery};
 use crate::block::decode_slices;
 use crate::encryption::{DecryptError, Decryptor, SegmentPart};
@@ -24,6 +25,7 @@ pub struct Reader {
     path: PathBuf,
     header: FileHeader,
     footer: Footer,
+    replicas: Option<ReplicaDigests>,
     file_bytes: u64,
     /// Damage that the backup or a recovery record replaced, by offset.
     rebuilt: Mutex<BTreeMap<u64, Damage>>,
@@ -41,14 +43,17 @@ impl Reader {
         let file_bytes = file.size().map_err(ReadError::io(path))?;
         let ReadFooter { header, footer, decryptor, rebuilt } = read_header_and_footer(&*file, path, file_bytes)?;
         let rebuilt = Mutex::new(rebuilt.into_iter().map(|damage| (damage.offset, damage)).collect());
-        Ok(Self { file, path: path.to_owned(), header, footer, file_bytes, rebuilt, decryptor })
+        let end = read_trailer(&*file, path, file_bytes).ok().and_then(|location| backup_start(&location));
+        let replicas = end.and_then(|end| ReplicaDigests::read(&*file, end, header.id)).map(|(_, replicas)| replicas);
+        Ok(Self { file, path: path.to_owned(), header, footer, replicas, file_bytes, rebuilt, decryptor })
     }
 
     /// A reader for a file whose footer is lost. The caller fills the footer.
     pub(super) fn without_footer(file: Arc<dyn File>, path: &Path, header: FileHeader, file_bytes: u64) -> Self {
         let footer = Footer::default();
         let decryptor = header.is_encrypted().then(|| Decryptor::new(&*file, &KIND, header.id));
-        Self { file, path: path.to_owned(), header, footer, file_bytes, rebuilt: Mutex::default(), decryptor }
+        let (path, rebuilt, replicas) = (path.to_owned(), Mutex::default(), None);
+        Self { file, path, header, footer, replicas, file_bytes, rebuilt, decryptor }
     }
 
     pub(super) fn footer_mut(&mut self) -> &mut Footer {
@@ -85,6 +90,11 @@ impl Reader {
         &self.footer
     }
 
+    /// The digests of its ids; `None` if it has no replicas, and if they are damaged.
+    pub fn replica_digests(&self) -> Option<&ReplicaDigests> {
+        self.replicas.as_ref()
+    }
+
     /// Bytes of the file.
     pub fn file_bytes(&self) -> u64 {
         self.file_bytes
@@ -92,7 +102,8 @@ impl Reader {
 
     /// Approximate bytes of memory.
     pub fn memory(&self) -> usize {
-        size_of::<Self>() + FILE_MEMORY + self.path.capacity() + self.footer.memory()
+        let replicas = self.replicas.as_ref().map_or(0, ReplicaDigests::memory);
+        size_of::<Self>() + FILE_MEMORY + self.path.capacity() + self.footer.memory() + replicas
     }
 
     /// Up to `bytes_max` bytes of the file from `at` on; fewer only at its end.
@@ -225,7 +236,8 @@ impl Reader {
             bytes.extend_from_slice(&text);
             entry.crc = crc32c::crc32c(&bytes);
         }
-        Ok(PackedBlock { entry, streams: streams.cloned().collect(), bytes })
+        let id_sums = self.replicas.as_ref().map(|replicas| replicas.of_block(block));
+        Ok(PackedBlock { entry, streams: streams.cloned().collect(), bytes, id_sums })
     }
 
     /// Verifies the recovery records and the backup. A file without them is intact.
@@ -251,8 +263,15 @@ impl Reader {
                 damaged.push(Damage { offset: at, what: "the recovery record of a block is damaged" });
             }
         }
-        let backup = read(backup_at, footer_at.saturating_sub(backup_at))?;
         let packed = read(footer_at, u64::from(self.footer_len()?))?;
+        let digests_at = backup_at;
+        let backup_len = packed.len() as u64 + backup::TAIL_LEN;
+        backup_at = footer_at.saturating_sub(backup_len).max(digests_at);
+        let digests = read(digests_at, backup_at - digests_at)?;
+        if !digests.is_empty() && self.replicas.as_ref().map(|replicas| replicas.encode(self.id())) != Some(digests) {
+            damaged.push(Damage { offset: digests_at, what: "the replica digests are damaged" });
+        }
+        let backup = read(backup_at, footer_at.saturating_sub(backup_at))?;
         let (packed_len, raw_len) = (packed.len() as u32, self.footer.encode().len() as u32);
         let location = FooterLocation { offset: backup_at, packed_len, raw_len, crc: crc32c::crc32c(&packed) };
         let want = [packed.as_slice(), &backup::encode_tail(&location, self.header)].concat();
@@ -369,6 +388,8 @@ pub struct PackedBlock {
     pub(super) entry: BlockEntry,
     pub(super) streams: Vec<Labels>,
     pub(super) bytes: Vec<u8>,
+    /// The sums of its ids by interval, if its segment has them.
+    pub(super) id_sums: Option<Vec<(Interval, IdSum)>>,
 }
 
 fn unpack(column: &ColumnEntry, packed: &[u8]) -> Option<Vec<u8>> {
@@ -409,14 +430,20 @@ fn read_header_and_footer(file: &dyn File, path: &Path, file_bytes: u64) -> Resu
 
 /// The end of the blocks of segment `id`, if its trailer or that of its backup is intact. The footers may be damaged.
 pub(super) fn blocks_end(file: &dyn File, path: &Path, id: Id, file_bytes: u64) -> Result<Option<u64>, ReadError> {
-    if let Some(end) = backup::blocks_end(file, path, id, file_bytes)? {
-        return Ok(Some(end));
-    }
-    match read_trailer(file, path, file_bytes) {
-        Ok(location) => Ok(location.offset.checked_sub(backup::TAIL_LEN + u64::from(location.packed_len))),
-        Err(ReadError::Damaged { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
+    let backup_at = match backup::start(file, path, id, file_bytes)? {
+        Some(start) => Some(start),
+        None => match read_trailer(file, path, file_bytes) {
+            Ok(location) => backup_start(&location),
+            Err(ReadError::Damaged { .. }) => None,
+            Err(error) => return Err(error),
+        },
+    };
+    Ok(backup_at.map(|end| ReplicaDigests::read(file, end, id).map_or(end, |(start, _)| start)))
+}
+
+/// The start of the backup of the footer at this location.
+fn backup_start(location: &FooterLocation) -> Option<u64> {
+    location.offset.checked_sub(backup::TAIL_LEN + u64::from(location.packed_len))
 }
 
 fn read_trailer(file: &dyn File, path: &Path, file_bytes: u64) -> Result<FooterLocation, ReadError> {

@@ -196,3 +196,68 @@ fn the_memory_of_a_footer_grows_by_that_of_each_block() {
     // The lists of a block are allocations of their own.
     assert!((entries + 1_000 * 32..entries * 2).contains(&(many - none)), "{} of {entries}", many - none);
 }
+
+/// The same blocks, written by a writer with replicas.
+fn with_replicas(group: u64) -> Arc<dyn File> {
+    let (source, file) = (reader(&segment()), file(b""));
+    let header = FileHeader { id: ID, version: VERSION };
+    let group = std::num::NonZeroU64::new(group).map(ReplicaGroup);
+    let mut writer = Writer::start(Arc::clone(&file), header).unwrap().with_replicas(group);
+    let mut rows = source.rows(0).unwrap();
+    let labels = Labels::new([("app", "web")]).unwrap();
+    let rows = rows.remove(0);
+    let mut builder = BlockBuilder::default();
+    builder.push(&labels, &rows, 0..rows.count, b"a\nb\n");
+    writer.append(&mut builder, Codec::Lz4).unwrap();
+    writer.append(&mut self::builder("db", 5 << 18, b"c\n"), Codec::Columns(1)).unwrap();
+    writer.seal(SegmentOrigin::default()).unwrap();
+    file
+}
+
+fn reader(file: &Arc<dyn File>) -> Reader {
+    Reader::open(Arc::clone(file), Path::new("s")).unwrap()
+}
+
+#[test]
+fn digests_follow_the_blocks_when_they_are_copied() {
+    let source = reader(&with_replicas(9));
+    let digests = source.replica_digests().unwrap().clone();
+    assert_eq!(digests.group.to_string(), "0000000000000009");
+    assert_eq!(digests.iter().map(|digest| (digest.block, digest.interval.0)).collect::<Vec<_>>(), [(0, 0), (1, 5)]);
+    assert!(reader(&segment()).replica_digests().is_none() && reader(&with_replicas(0)).replica_digests().is_none());
+    let copy = |sources: &[&Reader]| {
+        let file = file(b"");
+        let writer = Writer::start(Arc::clone(&file), FileHeader { id: ID, version: VERSION }).unwrap();
+        let mut writer = writer.with_replicas(Some(digests.group));
+        for source in sources {
+            (0..2).for_each(|block| writer.copy_block(&source.packed_block(block).unwrap()).unwrap());
+        }
+        writer.seal(SegmentOrigin::default()).unwrap();
+        reader(&file).replica_digests().cloned()
+    };
+    assert_eq!(copy(&[&source]), Some(digests.clone()));
+    // A block without digests: sums of the others would be wrong.
+    assert_eq!(copy(&[&source, &reader(&segment())]), None);
+    assert_eq!(copy(&[&reader(&segment()), &source]), None);
+}
+
+/// Every bit of the digests may be wrong: the segment is read, without them.
+#[test]
+fn damaged_digests_cost_no_record() {
+    let intact = bytes_of(&with_replicas(9));
+    let clean = reader(&with_replicas(0)).file_bytes() as usize;
+    let digests = intact.len() - clean;
+    let end = intact.windows(8).position(|window| window == b"BSWREPL1").unwrap() + 8;
+    for at in end - digests..end {
+        let mut bytes = intact.clone();
+        bytes[at] ^= 4;
+        let damaged = file(&bytes);
+        let opened = reader(&damaged);
+        assert!(opened.replica_digests().is_none() && opened.rebuilt_damage().is_empty(), "byte {at}");
+        assert_eq!(texts(&opened).unwrap(), [&b"a\nb\n"[..], b"c\n"]);
+        let said = opened.damaged_redundancy().unwrap();
+        assert_eq!(said.iter().map(|damage| damage.what).collect::<Vec<_>>(), ["the replica digests are damaged"]);
+    }
+    let opened = reader(&with_replicas(9));
+    assert_eq!((opened.damaged_redundancy().unwrap(), opened.replica_digests().is_some()), (Vec::new(), true));
+}

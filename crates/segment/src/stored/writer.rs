@@ -9,6 +9,7 @@ use bucksaw_record::Id;
 
 use super::footer::{BlockEntry, ColumnEntry, Footer, FooterLocation, MergeInfo};
 use super::reader::PackedBlock;
+use super::replica_digests::{IdSum, Interval, ReplicaDigests, ReplicaGroup};
 use super::stream_table::StreamTable;
 use super::{END_MAGIC, FILTER_BYTES_MAX, HEADER_LEN, KIND, backup, recovery};
 use crate::encryption::{SegmentPart, writing_cipher};
@@ -25,6 +26,8 @@ pub struct Writer {
     offset: u64,
     footer: Footer,
     streams: StreamTable,
+    /// The digests of its blocks, if it has replicas.
+    replicas: Option<ReplicaDigests>,
     encoder: Encoder,
     /// Encrypts the parts, if the file system has keys.
     cipher: Option<Arc<dyn FileCipher>>,
@@ -55,9 +58,16 @@ impl Writer {
             offset: HEADER_LEN as u64,
             footer: Footer::default(),
             streams: StreamTable::default(),
+            replicas: None,
             encoder: Encoder::new(),
             cipher,
         })
+    }
+
+    /// The same for a segment whose records a group of stores has. Called before the first block.
+    #[must_use]
+    pub fn with_replicas(self, group: Option<ReplicaGroup>) -> Self {
+        Self { replicas: group.map(ReplicaDigests::new), ..self }
     }
 
     /// Compresses and writes the block of a builder; writes nothing if that is empty.
@@ -65,7 +75,7 @@ impl Writer {
     /// # Errors
     /// If the file cannot be written; it is then invalid.
     pub fn append(&mut self, builder: &mut BlockBuilder, codec: Codec) -> io::Result<()> {
-        let Some(packed) = builder.pack(codec, &mut self.encoder) else { return Ok(()) };
+        let Some(packed) = builder.pack(codec, &mut self.encoder, self.replicas.is_some()) else { return Ok(()) };
         let (rows_raw, text_raw) = (checked_len(packed.rows.raw_len)?, checked_len(packed.text.raw_len)?);
         let streams = packed.streams.iter().map(|labels| self.streams.number(labels)).collect();
         let codecs = (packed.rows.codec.byte(), packed.text.codec.byte());
@@ -81,6 +91,7 @@ impl Writer {
             summary: packed.summary,
             streams,
         };
+        self.add_digests(Some(&packed.id_sums));
         self.write(&[parts.rows, parts.text, parts.filter].concat(), entry)
     }
 
@@ -91,6 +102,7 @@ impl Writer {
     pub fn copy_block(&mut self, block: &PackedBlock) -> io::Result<()> {
         let streams = block.streams.iter().map(|labels| self.streams.number(labels)).collect();
         let entry = BlockEntry { offset: self.offset, streams, ..block.entry.clone() };
+        self.add_digests(block.id_sums.as_deref());
         if self.cipher.is_none() {
             return self.write(&block.bytes, entry);
         }
@@ -110,6 +122,15 @@ impl Writer {
             ..entry
         };
         self.write(&[parts.rows, parts.text, parts.filter].concat(), entry)
+    }
+
+    /// Adds the digests of the next block. Without them the segment has none: sums of some of its ids would claim that it has no
+    /// others.
+    fn add_digests(&mut self, sums: Option<&[(Interval, IdSum)]>) {
+        match (&mut self.replicas, sums) {
+            (Some(replicas), Some(sums)) => replicas.push_block(self.footer.blocks.len(), sums),
+            _ => self.replicas = None,
+        }
     }
 
     /// Encrypts the parts of the next block, if the segment is encrypted.
@@ -152,6 +173,8 @@ impl Writer {
             packed = cipher.encrypt(&SegmentPart::Footer.context(), &[&packed])?;
         }
         let (packed_len, raw_len) = (checked_len(packed.len())?, checked_len(raw.len())?);
+        let digests = self.replicas.map(|replicas| replicas.encode(self.header.id)).unwrap_or_default();
+        self.offset += digests.len() as u64;
         let mut location = FooterLocation { offset: self.offset, packed_len, raw_len, crc: crc32c::crc32c(&packed) };
         let backup = backup::encode_tail(&location, self.header);
         location.offset += (packed.len() + backup.len()) as u64;
@@ -159,7 +182,7 @@ impl Writer {
         location.encode(&mut trailer);
         trailer.extend_from_slice(&crc32c::crc32c(&trailer).to_le_bytes());
         trailer.extend_from_slice(&END_MAGIC);
-        self.file.append(&[&packed, &backup, &packed, &trailer])?;
+        self.file.append(&[&digests, &packed, &backup, &packed, &trailer])?;
         self.file.sync()?;
         Ok(self.footer)
     }

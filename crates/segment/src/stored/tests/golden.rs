@@ -88,11 +88,25 @@ fn footer_bytes_are_stable() {
 
 #[test]
 fn row_bytes_are_stable() {
-    let packed = builder().pack(Codec::Plain, &mut Encoder::new()).unwrap().rows;
+    let packed = builder().pack(Codec::Plain, &mut Encoder::new(), false).unwrap().rows;
     golden().check("stored-rows", &packed.codec.unpack(&packed.bytes, packed.raw_len).unwrap());
     for kept in golden().read_all("stored-rows") {
         let found = decode_slices(&kept).unwrap();
         let decoded: Vec<(&Labels, &Rows)> = found.iter().map(|slice| (&slice.labels, &*slice.rows)).collect();
         assert_eq!(decoded, [(&labels()[0], &rows()), (&labels()[1], &rows_with_attributes())]);
+    }
+}
+
+#[test]
+fn replica_digest_bytes_are_stable() {
+    let mut digests = ReplicaDigests::new(ReplicaGroup(std::num::NonZeroU64::new(0xabc).unwrap()));
+    let sums = crate::stored::replica_digests::interval_sums([rows(), rows_with_attributes()].iter());
+    digests.push_block(0, &sums);
+    digests.push_block(2, &[(Interval(3), IdSum(1)), (Interval(9), IdSum(u128::MAX))]);
+    let id = Id::from_bits(77);
+    golden().check("replica-digests", &digests.encode(id));
+    for kept in golden().read_all("replica-digests") {
+        let file = super::file(&kept);
+        assert_eq!(ReplicaDigests::read(&*file, kept.len() as u64, id), Some((0, digests.clone())));
     }
 }
