@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bucksaw_record::Id;
 use bucksaw_segment::RecordSummary;
-use bucksaw_segment::stored::{MergeInfo, SegmentOrigin};
+use bucksaw_segment::stored::{MergeInfo, ReplicaGroup, SegmentOrigin};
 use tracing::debug;
 
 use crate::erasure::ErasedCounts;
@@ -32,6 +32,7 @@ struct CompactionOutput<'a> {
     /// The mergeable bytes when the merge began.
     mergeable_bytes: u64,
     version: u32,
+    group: Option<ReplicaGroup>,
 }
 
 impl MergeOutput for CompactionOutput<'_> {
@@ -44,7 +45,7 @@ impl MergeOutput for CompactionOutput<'_> {
         self.full.extend(self.current.take_if(|draft| draft.writer.summary().text_bytes >= target));
         match &mut self.current {
             Some(draft) => Ok(draft),
-            none => Ok(none.insert(self.store.create_draft(self.version)?)),
+            none => Ok(none.insert(self.store.create_draft(self.version, self.group)?)),
         }
     }
 }
@@ -109,7 +110,11 @@ impl SegmentStore {
         let codec = if is_final { self.config.codec_final } else { self.config.codec_quick };
         let merge = SegmentMerge { text_bytes, block_bytes, codec, recompress_codec, throttle, is_stopped };
         let version = MergeUnit::version_of(&units);
-        let mut output = CompactionOutput { store: self, full: Vec::new(), current: None, mergeable_bytes, version };
+        // All have the same, as planned.
+        let group = inputs.first().and_then(|input| input.replica_group());
+        let group = group.filter(|group| inputs.iter().all(|input| input.replica_group() == Some(*group)));
+        let (full, current) = (Vec::new(), None);
+        let mut output = CompactionOutput { store: self, full, current, mergeable_bytes, version, group };
         // An erasure that comes later is newer than what the inputs were checked for, so the outputs are scanned for it.
         let checked = inputs.iter().map(|input| input.erasures_checked()).min().unwrap_or_default();
         let erased = ErasedCounts::default();
@@ -165,6 +170,7 @@ impl SegmentStore {
         let open_bytes = blocks.map(|block| block.summary.text_bytes + block.packed_bytes()).max().unwrap_or(0);
         MergeCandidate {
             id: segment.id(),
+            group: segment.replica_group(),
             low,
             high,
             text_bytes,

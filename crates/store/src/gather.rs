@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bucksaw_ingest::{Queue, SegmentView};
 use bucksaw_segment::Codec;
-use bucksaw_segment::stored::SegmentOrigin;
+use bucksaw_segment::stored::{ReplicaGroup, SegmentOrigin};
 use tracing::debug;
 
 use crate::erasure::ErasedCounts;
@@ -31,7 +31,7 @@ impl SegmentStore {
     /// # Errors
     /// [`StoreError`]; no file remains.
     pub(crate) fn write_batch(&self, batch: &StoreBatch<'_>) -> Result<StoredBatch, StoreError> {
-        let StoreBatch { segments: views, backlog, queue } = *batch;
+        let StoreBatch { segments: views, backlog, queue, group } = *batch;
         // Before the segment is stored: the queue forgets what is stored, also at a start after a kill.
         if let Some(sink) = &self.sink {
             sink.keep(views).inspect_err(|_| _ = self.metrics.gather_failed.inc())?;
@@ -50,7 +50,7 @@ impl SegmentStore {
         let is_small = text_bytes < self.config.full_block_bytes();
         let is_quick = (backlog.has_waiting_client || is_behind || is_small) && !self.may_not_fit(text_bytes);
         let codec = if is_quick { self.config.codec_quick } else { self.config.codec_final };
-        match self.merge_views(views, text_bytes, codec, &throttle) {
+        match self.merge_views((views, text_bytes), codec, &throttle, group) {
             Ok(segment) => {
                 self.metrics.gathered_bytes.inc_by(text_bytes);
                 self.gather_batch_size.grow(text_bytes);
@@ -69,10 +69,10 @@ impl SegmentStore {
 
     fn merge_views(
         &self,
-        views: &[SegmentView],
-        text_bytes: u64,
+        (views, text_bytes): (&[SegmentView], u64),
         codec: Codec,
         throttle: &ThrottledTask<'_>,
+        group: Option<ReplicaGroup>,
     ) -> Result<Option<Arc<StoredSegment>>, StoreError> {
         let (erasures, erased) = (self.erasures.set(), ErasedCounts::default());
         let number = erasures.last_number();
@@ -85,7 +85,7 @@ impl SegmentStore {
         }
         let origin = SegmentOrigin { sources: views.iter().map(|view| view.id).collect(), ..SegmentOrigin::default() };
         let merge = SegmentMerge::of(text_bytes, self.config.full_block_bytes(), codec, throttle);
-        let mut output = self.create_draft(MergeUnit::version_of(&units))?;
+        let mut output = self.create_draft(MergeUnit::version_of(&units), group)?;
         merge.run(inputs, units, &mut output)?;
         if output.writer.summary().is_empty() {
             // Erasures select all records.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -35,6 +36,7 @@ impl SegmentStore {
     pub fn open(env: Env, dir: &Path, config: Config, metrics: Metrics) -> Result<Self, OpenError> {
         let foreground = Foreground::new(Arc::clone(&env.clock));
         let erasures = ErasureBook::open(&env, &dir.join("erasures"), metrics.erased_records.clone())?;
+        let start_id = env.entropy.next_u64();
         let throttle = || BackgroundThrottle::new(&foreground, &env.clock, &metrics);
         let mut store = Self {
             gather_throttle: throttle(),
@@ -49,6 +51,8 @@ impl SegmentStore {
             config,
             metrics,
             segments: Mutex::default(),
+            removals: AtomicU64::new(0),
+            start_id,
             quarantined_files: Mutex::default(),
             keyless: Mutex::default(),
             receiving: Mutex::default(),

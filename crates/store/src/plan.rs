@@ -9,6 +9,9 @@
 //!   and divided into segments that do not overlap. The sizes are similar so that a large segment is not rewritten for each
 //!   small one. So late records cost a few more rewrites, and not one per batch.
 //!
+//! Both apply within a replica group, whose segments other stores hold too, and to all segments without one: the digests of a
+//! merge of several groups would equal those of no other store.
+//!
 //! If neither applies:
 //!
 //! * *Rewrite*: a full segment that was stored with the quick codec is rewritten alone, and one with streams that are past a
@@ -16,7 +19,10 @@
 //! * *Encryption*, if nothing else is due: a segment that is not encrypted with the current key is rewritten alone, the newest
 //!   first.
 
+use std::collections::BTreeMap;
+
 use bucksaw_record::Id;
+use bucksaw_segment::stored::ReplicaGroup;
 
 /// Minimum inputs of a merge.
 const INPUTS_MIN: usize = 4;
@@ -34,6 +40,8 @@ const DEPTH_MAX: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MergeCandidate {
     pub(crate) id: Id,
+    /// The stores that have its records.
+    pub(crate) group: Option<ReplicaGroup>,
     pub(crate) low: Id,
     pub(crate) high: Id,
     pub(crate) text_bytes: u64,
@@ -69,17 +77,31 @@ pub(crate) struct MergeLimits {
 pub(crate) fn plan(segments: &[MergeCandidate], limits: MergeLimits) -> MergePlan {
     let fitting = segments.iter().filter(|segment| inputs_within_limits(std::slice::from_ref(segment), limits) == 1);
     let fitting: Vec<MergeCandidate> = fitting.copied().collect();
-    let segments = fitting.as_slice();
-    let overlapping = overlap(segments, limits);
-    let (adjacent, due_bytes) = neighbours(segments, limits);
-    let overlapping_bytes =
-        overlapping.iter().flatten().filter(|segment| !segment.needs_rewrite).map(|segment| segment.text_bytes).sum();
-    let quick = segments.iter().filter(|segment| segment.needs_rewrite);
-    let due_bytes = due_bytes.max(overlapping_bytes) + quick.clone().map(|segment| segment.text_bytes).sum::<u64>();
+    let mut groups: BTreeMap<Option<ReplicaGroup>, Vec<MergeCandidate>> = BTreeMap::new();
+    fitting.iter().for_each(|segment| groups.entry(segment.group).or_default().push(*segment));
+    let (mut overlapping, mut adjacent): (Option<Vec<MergeCandidate>>, Option<Run>) = (None, None);
+    let mut due_bytes = 0;
+    for segments in groups.values() {
+        let (deepest, (cheapest, small_bytes)) = (overlap(segments, limits), neighbours(segments, limits));
+        let due = deepest.iter().flatten().filter(|segment| !segment.needs_rewrite);
+        due_bytes += due.map(|segment| segment.text_bytes).sum::<u64>().max(small_bytes);
+        overlapping = overlapping.into_iter().chain(deepest).max_by_key(Vec::len);
+        adjacent = adjacent.into_iter().chain(cheapest).min_by_key(|run| run.cost);
+    }
+    let quick = fitting.iter().filter(|segment| segment.needs_rewrite);
+    due_bytes += quick.clone().map(|segment| segment.text_bytes).sum::<u64>();
     let newest = quick.max_by_key(|segment| segment.high).map(|segment| vec![*segment]);
-    let old_key = segments.iter().filter(|segment| segment.has_old_key).max_by_key(|segment| segment.high);
+    let old_key = fitting.iter().filter(|segment| segment.has_old_key).max_by_key(|segment| segment.high);
+    let adjacent = adjacent.map(|run| run.segments);
     let chosen = overlapping.or(adjacent).or(newest).or(old_key.map(|segment| vec![*segment])).unwrap_or_default();
     MergePlan { chosen: chosen.iter().map(|segment| segment.id).collect(), mergeable_bytes: due_bytes }
+}
+
+/// Adjacent segments that fit into one.
+struct Run {
+    /// Bytes of text that are rewritten for each segment that disappears.
+    cost: u64,
+    segments: Vec<MergeCandidate>,
 }
 
 /// The smallest segments of similar size at the moment that the most segments cover, up to the limits.
@@ -118,7 +140,7 @@ fn inputs_within_limits(segments: &[MergeCandidate], limits: MergeLimits) -> usi
 }
 
 /// The cheapest run of small neighbours, and the text bytes of the segments in any run that need no recompression.
-fn neighbours(segments: &[MergeCandidate], limits: MergeLimits) -> (Option<Vec<MergeCandidate>>, u64) {
+fn neighbours(segments: &[MergeCandidate], limits: MergeLimits) -> (Option<Run>, u64) {
     let mut best: Option<(u64, &[MergeCandidate])> = None;
     let (mut due_bytes, mut due_to) = (0, 0);
     for start in 0..segments.len() {
@@ -147,7 +169,7 @@ fn neighbours(segments: &[MergeCandidate], limits: MergeLimits) -> (Option<Vec<M
             }
         }
     }
-    (best.map(|(_, run)| run.to_vec()), due_bytes)
+    (best.map(|(cost, run)| Run { cost, segments: run.to_vec() }), due_bytes)
 }
 
 #[cfg(test)]
@@ -168,6 +190,7 @@ mod tests {
         let (file_bytes, open_bytes) = (text_bytes / 10, text_bytes.min(1 << 20));
         MergeCandidate {
             id,
+            group: None,
             low: at(low),
             high: at(high),
             text_bytes,
@@ -224,6 +247,26 @@ mod tests {
             assert!(left <= full * 2 + 40, "{bytes}: {left} segments");
             assert!(amplification <= (TARGET as f64 / bytes as f64).log2() + 1.0, "{bytes}: {amplification}");
         }
+    }
+
+    #[test]
+    fn replica_groups_are_merged_by_themselves() {
+        let group = |number| std::num::NonZeroU64::new(number).map(ReplicaGroup);
+        let interleaved = |groups: u64, per_group: u64| -> Vec<MergeCandidate> {
+            let all = (0..groups * per_group).map(|number| MergeCandidate {
+                group: group(number % groups),
+                ..candidate(number, number * 10, number * 10 + 9, 1_000)
+            });
+            all.collect()
+        };
+        assert_eq!(plan(&interleaved(3, 3), TARGET, u64::MAX), MergePlan::default());
+        let enough = interleaved(3, 5);
+        let MergePlan { chosen, mergeable_bytes } = plan(&enough, TARGET, u64::MAX);
+        let groups = enough.iter().filter(|segment| chosen.contains(&segment.id)).map(|segment| segment.group);
+        assert!(chosen.len() == 5 && mergeable_bytes == 15_000 && groups.clone().min() == groups.max());
+        let deep =
+            (0..9).map(|number| MergeCandidate { group: group(number % 3), ..candidate(number, 0, 100, TARGET) });
+        assert_eq!(plan(&deep.collect::<Vec<_>>(), TARGET, u64::MAX), MergePlan::default());
     }
 
     #[test]

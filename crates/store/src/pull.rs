@@ -227,12 +227,15 @@ impl Puller {
     /// Appends batches to the store and replicates the segment.
     async fn write_and_replicate(&self, batches: Vec<FetchedBatch>) -> (Vec<FetchedBatch>, StoreOutcome) {
         let (store, queue) = (Arc::clone(&self.context.store), self.queue.clone());
+        let targets = self.replicator.targets(self.context.peers.stores());
+        let group = self.replicator.group(&targets, self.context.store.replication_factor());
         let packed = self.context.run_blocking_low_priority(move || {
             let views: Vec<SegmentView> = batches.iter().flat_map(|batch| batch.views.iter().cloned()).collect();
             let packed = store.append(&StoreBatch {
                 segments: &views,
                 backlog: total_backlog(&batches),
                 queue: queue.as_deref(),
+                group,
             });
             (batches, packed)
         });
@@ -241,7 +244,7 @@ impl Puller {
             return (Vec::new(), Err(None));
         };
         let stored = match packed {
-            Ok(stored) => self.replicate(stored).await,
+            Ok(stored) => self.replicate(stored, targets).await,
             Err(error) => {
                 log_limited!(self.log_limits, warn, %error, "cannot store a fetched batch: will retry");
                 match error {
@@ -253,11 +256,11 @@ impl Puller {
         (batches, stored)
     }
 
-    async fn replicate(&self, batch: StoredBatch) -> StoreOutcome {
+    async fn replicate(&self, batch: StoredBatch, targets: Vec<Peer>) -> StoreOutcome {
         let StoredBatch { text_bytes, segment } = batch;
         let Some(stored) = segment else { return Ok(text_bytes) };
         let copies = self.context.store.replication_factor();
-        let kept = self.replicator.replicate(&stored, self.context.peers.stores(), copies - 1).await;
+        let kept = self.replicator.replicate(&stored, targets, copies - 1).await;
         if kept + 1 >= copies {
             return Ok(text_bytes);
         }

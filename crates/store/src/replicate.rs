@@ -1,14 +1,17 @@
 //! Sends replicas of a segment to other stores.
 //!
-//! The stores are drawn at random, with higher weights for those that hold less. So a new, empty store receives nearly all
-//! replicas until it has caught up, and no stored data is moved for it.
+//! The stores are drawn by lot, with higher weights for those that hold less. So a new, empty store receives nearly all replicas
+//! until it has caught up, and no stored data is moved for it. The lots are drawn once in an hour: a store and the targets of its
+//! segments are a [`ReplicaGroup`], and segments of many groups could not be merged.
 
 use std::io;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use bucksaw_env::{Body, BodyWriter, Entropy, LogLimits, Tasks, log_limited, run_blocking, with_timeout};
+use bucksaw_env::{Body, BodyWriter, LogLimits, Tasks, log_limited, run_blocking, with_timeout};
 use bucksaw_record::Id;
 use bucksaw_rpc::{encode_head, read_message};
+use bucksaw_segment::stored::{IdSum, ReplicaGroup};
 use futures_util::future::join_all;
 use tracing::debug;
 
@@ -23,6 +26,9 @@ const CHUNK_BYTES: u64 = 256 << 10;
 /// Weight of a store that holds the average, relative to an empty one.
 const AVERAGE_WEIGHT: f64 = 0.1;
 
+/// Time between two draws.
+const PERIOD_MS: u64 = 3_600_000;
+
 #[derive(Debug)]
 pub(crate) struct Replicator {
     context: StoreContext,
@@ -34,9 +40,21 @@ impl Replicator {
         Self { log_limits: LogLimits::new(Arc::clone(&context.env.clock)), context }
     }
 
-    /// Sends a segment to `copies` of `others`. Returns how many have stored it: fewer if the rest failed.
-    pub(crate) async fn replicate(&self, stored: &Arc<StoredSegment>, others: Vec<Peer>, copies: usize) -> usize {
-        let mut order = weighted_order(others, &*self.context.env.entropy).into_iter();
+    /// The order in which the next segments are sent to other stores.
+    pub(crate) fn targets(&self, others: Vec<Peer>) -> Vec<Peer> {
+        target_order(others, self.context.node, self.context.env.clock.unix_ms() / PERIOD_MS)
+    }
+
+    /// This store and the first of its targets, as many as have a record; `None` if only one has.
+    pub(crate) fn group(&self, targets: &[Peer], copies: usize) -> Option<ReplicaGroup> {
+        let others = targets.get(..copies.checked_sub(1)?).filter(|others| !others.is_empty())?;
+        let nodes = others.iter().map(|peer| peer.node).chain([self.context.node]);
+        NonZeroU64::new(IdSum::of(nodes).0 as u64).map(ReplicaGroup)
+    }
+
+    /// Sends a segment to `copies` stores, in the order of `targets`. Returns how many have stored it: fewer if the rest failed.
+    pub(crate) async fn replicate(&self, stored: &Arc<StoredSegment>, targets: Vec<Peer>, copies: usize) -> usize {
+        let mut order = targets.into_iter();
         let mut accepted = 0;
         while accepted < copies {
             let next: Vec<Peer> = order.by_ref().take(copies - accepted).collect();
@@ -101,9 +119,8 @@ async fn send_file(tasks: Arc<dyn Tasks>, timeouts: PeerTimeouts, writer: BodyWr
     }
 }
 
-/// A random order of the stores, weighted by how much less than the average they hold.
-fn weighted_order(mut stores: Vec<Peer>, entropy: &dyn Entropy) -> Vec<Peer> {
-    stores.sort_unstable_by_key(|peer| peer.node);
+/// The order of the stores for segments of `own` in a period: by lot, weighted by how much less than the average they hold.
+fn target_order(stores: Vec<Peer>, own: Id, period: u64) -> Vec<Peer> {
     let average = stores.iter().map(|peer| peer.held_bytes as f64).sum::<f64>() / stores.len().max(1) as f64;
     let weight = |peer: &Peer| {
         let behind = 1.0 - peer.held_bytes as f64 / average.max(1.0);
@@ -113,7 +130,10 @@ fn weighted_order(mut stores: Vec<Peer>, entropy: &dyn Entropy) -> Vec<Peer> {
     let mut order: Vec<(f64, Id, Peer)> = stores
         .iter()
         .map(|peer| {
-            let uniform = (entropy.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+            let lot = [own, peer.node, Id::from_bits(u128::from(period))]
+                .into_iter()
+                .fold(0, |lot, id| IdSum::of([Id::from_bits(lot ^ id.bits())]).0);
+            let uniform = (lot as u64 >> 11) as f64 / (1_u64 << 53) as f64;
             (-uniform.max(f64::MIN_POSITIVE).ln() / weight(peer), peer.node, *peer)
         })
         .collect();
@@ -123,7 +143,6 @@ fn weighted_order(mut stores: Vec<Peer>, entropy: &dyn Entropy) -> Vec<Peer> {
 
 #[cfg(test)]
 mod tests {
-    use bucksaw_env::sim::Entropy;
     use bucksaw_record::{Millis, Producer};
 
     use super::*;
@@ -136,10 +155,10 @@ mod tests {
             .zip(held)
             .map(|(number, held)| Peer { node: node(number), address, held_bytes: *held, free_bytes: 1 })
             .collect();
-        let entropy = Entropy::seeded(7);
+        let own = node(held.len());
         let mut firsts = vec![0; held.len()];
-        for _ in 0..1_000 {
-            let order = weighted_order(stores.clone(), &entropy);
+        for period in 0..1_000 {
+            let order = target_order(stores.clone(), own, period);
             assert_eq!(order.len(), held.len());
             firsts[order[0].node.producer().bits() as usize] += 1;
         }

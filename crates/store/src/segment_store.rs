@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bucksaw_env::{Env, LogLimits, lock, log_limited, set_gauge};
 use bucksaw_record::{Id, Millis};
 use bucksaw_segment::FileHeader;
-use bucksaw_segment::stored::{Reader, SegmentOrigin, Writer};
+use bucksaw_segment::stored::{Reader, ReplicaGroup, SegmentOrigin, Writer};
 
 use crate::backlog::CompactionBacklog;
 use crate::batch_sink::BatchSink;
@@ -41,6 +42,10 @@ pub struct SegmentStore {
     pub(crate) backlog: CompactionBacklog,
     /// Replaced as a whole, so that a query works on one snapshot.
     pub(crate) segments: Mutex<Arc<SegmentList>>,
+    /// Segments that were removed since the start and not replaced.
+    pub(crate) removals: AtomicU64,
+    /// Differs for each start.
+    pub(crate) start_id: u64,
     pub(crate) quarantined_files: Mutex<Vec<DamagedSegment>>,
     /// Encrypted segments whose keys are unknown.
     pub(crate) keyless: Mutex<Vec<KeylessSegment>>,
@@ -101,12 +106,12 @@ impl SegmentStore {
         Millis(self.env.clock.unix_ms())
     }
 
-    /// A draft of this version.
-    pub(crate) fn create_draft(&self, version: u32) -> Result<SegmentDraft, StoreError> {
+    /// A draft of this version, for records that a group of stores has.
+    pub(crate) fn create_draft(&self, version: u32, group: Option<ReplicaGroup>) -> Result<SegmentDraft, StoreError> {
         let file = TempFile::create(&self.env, &self.dir).map_err(StoreError::io("create a file in", &self.dir))?;
         let header = FileHeader { id: file.id, version };
         let writer = Writer::start(Arc::clone(&file.file), header).map_err(StoreError::io("write", &file.path))?;
-        Ok(SegmentDraft { writer, file })
+        Ok(SegmentDraft { writer: writer.with_replicas(group), file })
     }
 
     pub(crate) fn remove_file(&self, path: &Path) {
@@ -144,6 +149,10 @@ impl SegmentStore {
     /// Replaces old segments by new ones in one step.
     pub(crate) fn replace_segments(&self, new: &[Arc<StoredSegment>], old: &[Id]) {
         let mut segments = lock(&self.segments);
+        // Before the list: see `ShareFilter`.
+        if new.is_empty() {
+            self.removals.fetch_add(old.len() as u64, Ordering::SeqCst);
+        }
         let retained = segments.iter().filter(|segment| !old.contains(&segment.id()));
         let list = SegmentList::new(retained.chain(new).cloned().collect());
         let became_high = self.index_memory.update(&list, self.config.index_bytes_max);

@@ -11,8 +11,10 @@ use bucksaw_segment::{Block, ReadError, RecordSummary, StreamSlice};
 use crate::erasure::{ErasureBook, ErasureSet, ErasureStatus, FilteredSegment};
 use crate::error::StoreError;
 use crate::foreground::Foreground;
+use crate::search_share::ReplicaState;
 use crate::segment_list::SegmentList;
 use crate::segment_store::SegmentStore;
+use crate::share_filter::ShareFilter;
 use crate::store::{BlockRef, BlockSelector, BlockSource, Selection, Store, StoreBatch, StoreStatus, StoredBatch};
 use crate::stored_segment::StoredSegment;
 use crate::stream_retention::StreamRetention;
@@ -44,14 +46,17 @@ impl Store for SegmentStore {
             bytes_skipped: in_range.text_bytes_outside,
             ..Selection::default()
         };
+        let share = filter.share.map(|share| ShareFilter::new(self, &segments, filter.ids, share));
+        selection.is_share_refused = share.as_ref().is_some_and(|share| share.is_refused);
         for segment in in_range.segments {
-            if !(filter.may_contain)(segment.reach()) {
+            let is_left = share.as_ref().is_some_and(|share| share.excludes(segment, segment.reach()));
+            if is_left || !(filter.may_contain)(segment.reach()) {
                 selection.bytes_skipped += segment.reach().text_bytes;
                 selection.segments_skipped += 1;
                 continue;
             }
             let before = selection.blocks.len();
-            select_blocks(segment, &erasures, filter, &mut selection);
+            select_blocks(segment, &erasures, filter, share.as_ref(), &mut selection);
             let is_read = selection.blocks.len() > before;
             selection.segments_read += u64::from(is_read);
             selection.segments_skipped += u64::from(!is_read);
@@ -67,6 +72,10 @@ impl Store for SegmentStore {
             selection.trashed_records += file.records.unwrap_or_default();
         }
         selection
+    }
+
+    fn replica_state(&self, ids: (Id, Id)) -> Option<ReplicaState> {
+        Self::replica_state(self, ids)
     }
 
     fn answers_since(&self) -> Option<Millis> {
@@ -181,6 +190,7 @@ fn select_blocks(
     segment: &Arc<StoredSegment>,
     erasures: &ErasureSet,
     filter: &BlockSelector<'_>,
+    share: Option<&ShareFilter>,
     selection: &mut Selection,
 ) {
     let mut source: Option<Arc<dyn BlockSource>> = None;
@@ -210,7 +220,9 @@ fn select_blocks(
         };
         let may_match = entry.streams.iter().any(is_wanted);
         let may_contain = has_one_block || (filter.may_contain)(&entry.summary);
-        if may_match && may_contain && !re_replicated.contains(&index) {
+        // The caller has tested the only block.
+        let is_left = !has_one_block && share.is_some_and(|share| share.excludes(segment, &entry.summary));
+        if may_match && may_contain && !is_left && !re_replicated.contains(&index) {
             let source = Arc::clone(source.get_or_insert_with(new_source));
             selection.blocks.push(BlockRef { source, index });
         } else {

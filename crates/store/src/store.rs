@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use bucksaw_ingest::{FetchThreshold, Queue, QueueBacklog, SegmentView};
 use bucksaw_record::{Expr, Id, LabelScope, Labels, Millis};
-use bucksaw_segment::stored::SearchableBlock;
+use bucksaw_segment::stored::{ReplicaGroup, SearchableBlock};
 use bucksaw_segment::{Block, ReadError, RecordSummary, StreamSlice};
 
 use crate::batch_sink::SinkStatus;
@@ -30,6 +30,7 @@ use crate::erasure::{ErasureBook, ErasureSet, ErasureStatus};
 use crate::error::StoreError;
 use crate::foreground::Foreground;
 use crate::record_range::RecordRange;
+use crate::search_share::{ReplicaState, SearchShare};
 use crate::stored_segment::{DamagedSegment, StoredSegment};
 use crate::stream_retention::StreamRetention;
 
@@ -50,6 +51,11 @@ pub trait Store: Debug + Send + Sync {
     /// The blocks to read for a search or a count, as of now. Removes from `queued` the ids of queue segments whose records
     /// the store has. So a query that lists the queue first finds each record of a batch that moves meanwhile exactly once.
     fn select(&self, filter: &BlockSelector<'_>, queued: &mut HashSet<Id>) -> Selection;
+
+    /// The replicated records of a range of ids, for a comparison with other stores; `None` without replicas.
+    fn replica_state(&self, _: (Id, Id)) -> Option<ReplicaState> {
+        None
+    }
 
     /// The time before which answers find nothing, by the retention age: records whose time and arrival are both earlier
     /// are past their retention. `None` without a retention age, and while the wall clock is not trusted.
@@ -150,6 +156,8 @@ pub struct StoreBatch<'a> {
     pub backlog: QueueBacklog,
     /// The queue of this node, if it has one.
     pub queue: Option<&'a Queue>,
+    /// The stores that will have its records, this one included; `None` for a single one.
+    pub group: Option<ReplicaGroup>,
 }
 
 /// What became of a batch.
@@ -181,6 +189,8 @@ pub struct BlockSelector<'a> {
     pub stream: Option<&'a Labels>,
     /// If set, only the streams of this scope are requested.
     pub scope: Option<&'a LabelScope>,
+    /// If set, the part of the search that this store does.
+    pub share: Option<&'a SearchShare>,
 }
 
 /// Blocks to read, and what the search does without.
@@ -204,6 +214,8 @@ pub struct Selection {
     pub trashed_segments: u64,
     /// Records of these segments.
     pub trashed_records: u64,
+    /// Whether the store has lost records since the search was divided, so that it does not do its share.
+    pub is_share_refused: bool,
 }
 
 /// One block of a source: the unit of reading and of parallel search.

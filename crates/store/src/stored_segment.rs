@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use bucksaw_env::{file_name, lock};
 use bucksaw_record::{Id, Labels, Millis};
-use bucksaw_segment::stored::{BlockEntry, Footer, Reader};
+use bucksaw_segment::stored::{BlockEntry, Footer, Reader, ReplicaGroup};
 use bucksaw_segment::{Block, Codec, ReadError, RecordSummary, Rows, StreamSlice};
 use tracing::{error, info, warn};
 
@@ -92,6 +92,11 @@ impl StoredSegment {
     /// The newest of its sources; `None` if it has none.
     pub fn newest_source(&self) -> Option<Id> {
         self.newest_source
+    }
+
+    /// The stores that had its records when they were gathered; `None` without digests.
+    pub(crate) fn replica_group(&self) -> Option<ReplicaGroup> {
+        self.reader.replica_digests().map(|digests| digests.group)
     }
 
     /// Its footer: blocks, streams, sources.

@@ -24,6 +24,7 @@ mod index_memory;
 mod offline_repair;
 mod repair;
 mod replication;
+mod search_share;
 mod throttle;
 mod versions;
 
@@ -215,6 +216,7 @@ impl StoreTestMachine {
             expr: &bucksaw_record::Expr::All,
             stream: None,
             scope: None,
+            share: None,
         };
         self.store.select(&filter, &mut std::collections::HashSet::new())
     }

@@ -51,7 +51,7 @@ impl SegmentStore {
         let stays = text_bytes >= self.config.full_block_bytes() as f64;
         let codec = if stays { self.config.codec_final } else { self.config.codec_quick };
         let merge = SegmentMerge::of(text_bytes as u64, self.config.full_block_bytes(), codec, throttle);
-        let mut output = self.create_draft(MergeUnit::version_of(&units))?;
+        let mut output = self.create_draft(MergeUnit::version_of(&units), None)?;
         let inputs = UnitReader::filtered(range, Arc::clone(ids)).without(self.erasures.set(), ErasedCounts::default());
         merge.run(inputs, units, &mut output)?;
         if output.writer.summary().is_empty() {

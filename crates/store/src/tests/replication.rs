@@ -37,7 +37,7 @@ fn peer(number: u16) -> Peer {
 }
 
 /// The context of a store among the stores `known`, of which `running` answer. Also returns the latter.
-fn context(
+pub(super) fn context(
     machine: &StoreTestMachine,
     store: &Arc<SegmentStore>,
     known: &[u16],
@@ -50,11 +50,12 @@ fn context(
         metrics: store.metrics.clone(),
         ..machine.context.clone()
     };
+    let replicated = Config { replication_factor: 2, retention_age: None, ..config() };
     let (mut by_address, mut stores) = (BTreeMap::new(), Vec::new());
     for number in running {
         let env = Env { fs: Arc::new(sim::Fs::new()), ..store.env.clone() };
         let metrics = Metrics::new(&mut Registry::default());
-        let other = Arc::new(SegmentStore::open(env, Path::new("/d/store"), config(), metrics).unwrap());
+        let other = Arc::new(SegmentStore::open(env, Path::new("/d/store"), replicated.clone(), metrics).unwrap());
         let context = of_node(peer(*number).node, &other);
         by_address.insert(peer(*number).address, Replication { context, store: Arc::clone(&other) });
         stores.push(other);
