@@ -44,6 +44,9 @@ pub struct Config {
     /// Time limit of a query, without the time it waits for its reader; `None` for no limit. At the limit a query ends with
     /// a partial answer.
     pub query_timeout: Option<Duration>,
+    /// Bytes of text that one of several stores with the same records searches before another one does. Blocks on the border
+    /// of two periods are searched by both.
+    pub period_bytes: u64,
 }
 
 impl Default for Config {
@@ -57,6 +60,7 @@ impl Default for Config {
             served_max: 256,
             served_tails_max: 512,
             query_timeout: Some(Duration::from_secs(60)),
+            period_bytes: 64 << 20,
         }
     }
 }

@@ -9,8 +9,8 @@ use bucksaw_record::expr::INPUT_BYTES_MAX;
 use bucksaw_record::{Expr, Id, LabelScope, Labels, Millis};
 use bucksaw_scan::CompileError;
 use bucksaw_segment::Rows;
-use bucksaw_store::StreamRetention;
 use bucksaw_store::erasure::ErasureSet;
+use bucksaw_store::{SearchShare, StreamRetention};
 
 /// The order of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,6 +63,8 @@ pub struct Request {
     pub erasures: ErasureSet,
     /// Whether to leave out the store, because another node reads the database of all stores for this answer.
     pub queue_only: bool,
+    /// If set, the part of the search that this node does for an answer of all nodes.
+    pub share: Option<Arc<SearchShare>>,
 }
 
 impl Request {
@@ -81,6 +83,7 @@ impl Request {
             retention: None,
             erasures: ErasureSet::default(),
             queue_only: false,
+            share: None,
         }
     }
 

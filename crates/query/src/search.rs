@@ -329,7 +329,7 @@ impl Search {
     }
 
     /// The key up to which records may be returned.
-    fn frontier(&self) -> u128 {
+    pub(crate) fn frontier(&self) -> u128 {
         let pending = self.pending.front().into_iter();
         pending.chain(self.in_flight.values()).map(|task| task.key).min().unwrap_or(u128::MAX)
     }

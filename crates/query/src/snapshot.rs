@@ -31,7 +31,8 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
     // The queue is listed before the store. A batch that moves in between is in both lists, and is dropped here because
     // the stored segment names its origin. In the other order it could be in neither list. Committed segments are
     // listed too: another node's store may have answered before it had them.
-    let mut queued = queue.readable_segments();
+    let is_queue_read = request.share.as_ref().is_none_or(|share| share.only.is_none());
+    let mut queued = if is_queue_read { queue.readable_segments() } else { Vec::new() };
     let retention = request.retention.clone().unwrap_or_default();
     let may_contain = |summary: &RecordSummary| may_contain(request, &retention, summary);
     let may_match = |labels: &Labels| may_match(request, plan, labels);
@@ -57,6 +58,7 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
         expr: &request.expr,
         stream: request.stream.as_ref(),
         scope: request.scope.as_ref(),
+        share: request.share.as_deref(),
     };
     let selection = if request.queue_only { Selection::default() } else { store.select(&selector, &mut not_stored) };
     let mut units = Vec::new();
@@ -73,6 +75,7 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
     let block_unit = |block| BlockUnit { block, block_cache: Arc::clone(&engine.block_cache) };
     units.extend(selection.blocks.into_iter().map(block_unit).map(Unit::Block));
     units.extend(selection.ranges.into_iter().map(Unit::Range));
+    stats.is_share_refused |= selection.is_share_refused;
     stats.segments_read += selection.segments_read;
     stats.segments_skipped += selection.segments_skipped;
     stats.bytes_skipped += selection.bytes_skipped;

@@ -31,6 +31,8 @@ pub struct QueryStats {
     /// Segments in the trash that may have records of the requested time. Retention removed them, so the answer is
     /// complete without them.
     pub trashed: TrashStats,
+    /// Whether the node does not do the share of the search that it was given.
+    pub(crate) is_share_refused: bool,
     /// The coverage.
     pub nodes: NodeStats,
 }

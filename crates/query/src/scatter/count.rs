@@ -9,10 +9,12 @@ use bucksaw_rpc::MalformedMessage;
 
 use super::cells;
 use super::coverage::Coverage;
+use super::division::Reassigned;
 use super::reply::{ReplyMessage, ReplySet, invalid_reply};
 use super::request::{ReplyStatus, ScatterRequest};
-use super::requester::Scatter;
+use super::requester::{Scatter, SentRequest};
 use super::server::COUNT;
+use super::takeover::{Takeover, share_refused};
 use crate::count::{BucketGrid, Bucketing, CountTotal, Histogram, PROGRESS_INTERVAL};
 use crate::request::{Request, RequestError};
 use crate::stats::{MissingReason, QueryStats};
@@ -28,7 +30,10 @@ struct NodeCount {
 }
 
 struct ScatterCount {
+    scatter: Arc<Scatter>,
+    scatter_request: ScatterRequest,
     replies: ReplySet,
+    takeover: Takeover,
     nodes: Vec<NodeCount>,
     coverage: Coverage,
     grid: BucketGrid,
@@ -49,11 +54,14 @@ impl Scatter {
     ) -> Result<(Histogram, QueryStats), RequestError> {
         let grid = BucketGrid::new(request, &bucketing);
         let scatter_request = ScatterRequest::new(request).with_bucketing(bucketing);
-        let (replies, coverage) = self.send_request(COUNT, &scatter_request, request)?;
+        let SentRequest { replies, coverage, takeover } = self.send_request(COUNT, &scatter_request, request)?;
         let ahead_bytes_max = self.engine().config.result_bytes_max / AHEAD_MEMORY_DIVISOR;
         let mut count = ScatterCount {
             nodes: replies.0.iter().map(|_| NodeCount::default()).collect(),
+            scatter: Arc::clone(self),
+            scatter_request,
             replies,
+            takeover,
             coverage,
             grid,
             total: CountTotal::new(grid, self.engine()),
@@ -86,21 +94,17 @@ impl ScatterCount {
     }
 
     fn accept_message(&mut self, number: usize, message: Result<ReplyMessage, MissingReason>) {
-        let Some(node) = self.nodes.get_mut(number) else { return };
         let accepted = message.and_then(|message| match message {
             ReplyMessage::Head(status) | ReplyMessage::Progress(status) => {
-                node.accept_progress(&status, self.grid.buckets);
+                if status.share_refused {
+                    self.replace_share(number)?;
+                }
+                if let Some(node) = self.nodes.get_mut(number) {
+                    node.accept_progress(&status, self.grid.buckets);
+                }
                 self.coverage.accept_status(number, status)
             }
-            ReplyMessage::Cells(content) => {
-                let cells = cells::decode(&content, self.grid.cells()).map_err(invalid_reply)?;
-                let first = node.buckets_done * self.grid.bucket_cells;
-                if cells.iter().any(|((cell, _), _)| *cell < first) {
-                    return Err(invalid_reply(MalformedMessage("counted ids for a bucket already completed")));
-                }
-                self.total.add_ids(cells);
-                Ok(())
-            }
+            ReplyMessage::Cells(content) => self.add_cells(number, &content),
             ReplyMessage::End(status) => {
                 self.replies.close(number);
                 self.coverage.accept_status(number, status)
@@ -112,12 +116,51 @@ impl ScatterCount {
         if let Err(reason) = accepted {
             self.replies.close(number);
             self.coverage.mark_missing(number, reason);
+            self.reassign_share(number);
         }
         let open = self.nodes.iter().enumerate().filter(|(number, _)| self.replies.is_open(*number));
         let buckets_done = open.map(|(_, node)| node.buckets_done).min().unwrap_or(self.grid.buckets);
         if buckets_done > self.buckets_done {
             self.buckets_done = buckets_done;
             self.total.discard_before(buckets_done);
+        }
+    }
+
+    fn add_cells(&mut self, number: usize, content: &[u8]) -> Result<(), MissingReason> {
+        let mut cells = cells::decode(content, self.grid.cells()).map_err(invalid_reply)?;
+        if self.takeover.is_replacement(number) {
+            // All nodes have sent these, and their ids are no longer known.
+            let counted = self.buckets_done * self.grid.bucket_cells;
+            cells.retain(|((cell, _), _)| *cell >= counted);
+        }
+        let buckets_done = self.nodes.get(number).map_or(0, |node| node.buckets_done);
+        if cells.iter().any(|((cell, _), _)| *cell < buckets_done * self.grid.bucket_cells) {
+            return Err(invalid_reply(MalformedMessage("counted ids for a bucket already completed")));
+        }
+        self.total.add_ids(cells);
+        Ok(())
+    }
+
+    /// A node does not do its share of the count.
+    ///
+    /// # Errors
+    /// If it is that of another node, of which it does nothing else.
+    fn replace_share(&mut self, number: usize) -> Result<(), MissingReason> {
+        if self.takeover.is_replacement(number) {
+            return Err(share_refused());
+        }
+        self.reassign_share(number);
+        Ok(())
+    }
+
+    /// Asks other stores for the records that were left to a node.
+    fn reassign_share(&mut self, number: usize) {
+        let Some(reassigned) = self.takeover.replace(number) else { return self.coverage.mark_share_missing() };
+        for Reassigned { node, share, .. } in reassigned {
+            let request = self.scatter_request.clone().with_share(Some(&share));
+            self.replies.0.push(Some(self.scatter.call(self.coverage.address_of(node), COUNT, &request.encode())));
+            self.nodes.push(NodeCount::default());
+            self.coverage.add_replacement(node);
         }
     }
 

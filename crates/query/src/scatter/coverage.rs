@@ -5,12 +5,13 @@
 //!
 //! - as many stores are missing as the replication factor, [re-replicated](super::re_replicated_stores()) ones aside,
 //! - a node is missing whose queue may contain records of the requested time,
+//! - a store failed to which others had left records that they hold too, and no other holder has searched them,
 //! - nodes are unknown to this one: it is joining, or another node knows more, or
 //! - two live processes are known to share a node id, since only one of them is queried.
 
 use std::collections::BTreeSet;
 
-use bucksaw_record::Millis;
+use bucksaw_record::{Id, Millis};
 
 use super::peers::QueryPeer;
 use super::request::ReplyStatus;
@@ -30,6 +31,10 @@ struct CoveredNode {
 #[derive(Debug)]
 pub(crate) struct Coverage {
     nodes: Vec<CoveredNode>,
+    /// Replies of nodes that search in place of others, after those of all nodes.
+    replacements: Vec<CoveredNode>,
+    /// Whether records were left to a node that failed, and no other one has searched them.
+    is_share_missing: bool,
     replication_factor: usize,
     has_unknown_nodes: bool,
     /// One sentence per duplicate node id.
@@ -51,14 +56,41 @@ impl Coverage {
             CoveredNode { peer, missing, status: ReplyStatus::default() }
         };
         let nodes = peers.into_iter().map(node).collect();
-        Self { nodes, replication_factor, has_unknown_nodes, duplicate_ids, until: request.to.time() }
+        Self {
+            nodes,
+            replacements: Vec::new(),
+            is_share_missing: false,
+            replication_factor,
+            has_unknown_nodes,
+            duplicate_ids,
+            until: request.to.time(),
+        }
     }
 
     /// Marks a node that did not answer to the end.
     pub(crate) fn mark_missing(&mut self, node: usize, reason: MissingReason) {
-        if let Some(node) = self.nodes.get_mut(node) {
+        let reply = self.nodes.iter().chain(&self.replacements).nth(node).map(|reply| reply.peer.node);
+        // A replacement that fails is a failure of its node.
+        if let Some(node) = self.nodes.iter_mut().find(|covered| Some(covered.peer.node) == reply) {
             node.missing.get_or_insert(reason);
         }
+    }
+
+    /// Adds the next reply, of a node in place of another.
+    pub(crate) fn add_replacement(&mut self, node: usize) {
+        let peer = self.nodes.get(node).map(|node| node.peer.clone());
+        let covered = |peer| CoveredNode { peer, missing: None, status: ReplyStatus::default() };
+        self.replacements.extend(peer.map(covered));
+    }
+
+    /// The id of a node, by which it is called; `None` for the local one.
+    pub(crate) fn address_of(&self, node: usize) -> Option<Id> {
+        self.nodes.get(node).filter(|_| node > 0).map(|node| node.peer.node)
+    }
+
+    /// Records were left to a node that failed, and no other one searches them.
+    pub(crate) fn mark_share_missing(&mut self) {
+        self.is_share_missing = true;
     }
 
     /// Takes the status of a reply. If the replying node knows more nodes, some nodes are unknown here.
@@ -68,7 +100,7 @@ impl Coverage {
     pub(crate) fn accept_status(&mut self, node: usize, status: ReplyStatus) -> Result<(), MissingReason> {
         self.has_unknown_nodes |= status.nodes > self.nodes.len() as u64;
         self.duplicate_ids.extend(status.duplicate_ids());
-        let Some(node) = self.nodes.get_mut(node) else { return Ok(()) };
+        let Some(node) = self.nodes.iter_mut().chain(&mut self.replacements).nth(node) else { return Ok(()) };
         if status.is_from_other_node(node.peer.node) {
             return Err(MissingReason::WrongNode(status.node_name()));
         }
@@ -89,7 +121,7 @@ impl Coverage {
     /// The nodes, and the sum of their statistics. Damaged files are prefixed with the node.
     pub(crate) fn stats(&self) -> QueryStats {
         let mut stats = QueryStats { nodes: self.node_stats(), ..QueryStats::default() };
-        for CoveredNode { peer, status, .. } in &self.nodes {
+        for CoveredNode { peer, status, .. } in self.nodes.iter().chain(&self.replacements) {
             stats.add(&status.stats(&format!("node {}", peer.address)));
         }
         stats
@@ -112,6 +144,7 @@ impl Coverage {
             has_unknown_nodes: self.has_unknown_nodes,
             duplicate_ids: self.duplicate_ids.clone(),
             is_incomplete: queue
+                || self.is_share_missing
                 || stores >= self.replication_factor.max(1)
                 || self.has_unknown_nodes
                 || !self.duplicate_ids.is_empty(),
@@ -188,6 +221,24 @@ mod tests {
         let mut by_another = Coverage::new(nodes.to_vec(), 2, false, &all);
         by_another.accept_status(1, status).unwrap();
         check(&by_another);
+        let mut divided = Coverage::new(nodes.to_vec(), 2, false, &all);
+        divided.add_replacement(1);
+        divided.add_replacement(2);
+        let other = ReplyStatus { bytes_scanned: 7, damaged: vec!["a".to_owned()], ..ReplyStatus::default() };
+        let other = ReplyStatus { version: 1, ..other };
+        assert_eq!(divided.accept_status(5, other.clone().with_node(Id::from_bits(2), [])), Ok(()));
+        assert!(divided.accept_status(4, other.with_node(Id::from_bits(2), [])).is_err(), "it is of the second node");
+        let stats = divided.stats();
+        assert_eq!(
+            (stats.bytes_scanned, stats.damaged.into_iter().collect()),
+            (7, vec!["node 10.0.0.2:4: a".to_owned()])
+        );
+        assert_eq!((stats.nodes.asked, stats.nodes.is_incomplete), (4, false));
+        divided.mark_missing(5, MissingReason::Truncated);
+        let reported = divided.stats().nodes;
+        assert_eq!((reported.missing[0].address.as_str(), reported.is_incomplete), ("10.0.0.2:4", false));
+        divided.mark_share_missing();
+        assert!(divided.stats().nodes.is_incomplete, "some records are searched by no store");
         let unknown = Coverage::new(vec![nodes[0].clone()], 2, true, &all).stats().nodes;
         assert!(unknown.is_incomplete && unknown.has_unknown_nodes && unknown.missing.is_empty());
     }

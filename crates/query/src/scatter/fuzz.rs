@@ -7,6 +7,7 @@ use bucksaw_rpc::MessageReader;
 use super::batch::{BatchSlice, RecordBatch};
 use super::cells;
 use super::message::MessageKind;
+use super::replica_states;
 use super::request::{ReplyStatus, ScatterRequest};
 use super::sent_streams;
 
@@ -19,6 +20,7 @@ pub fn decode_all_formats(bytes: &[u8]) {
     let _ = ReplyStatus::decode(bytes);
     let _ = cells::decode(bytes, 1_000);
     let _ = sent_streams::decode(bytes);
+    let _ = replica_states::decode(bytes);
     if let Ok(batch) = RecordBatch::decode(&bytes.to_vec().into()) {
         let batch = Arc::new(batch);
         let all = BatchSlice::new(&batch, 0, batch.len());

@@ -7,8 +7,10 @@
 use std::sync::Arc;
 
 use bucksaw_record::Id;
+use bucksaw_segment::stored::Interval;
 
 use super::batch::{BatchSlice, RecordBatch};
+use super::division::IntervalSet;
 use crate::request::{Order, Request};
 use bucksaw_rpc::MalformedMessage;
 
@@ -47,6 +49,13 @@ impl MergeInput {
     }
 }
 
+/// The lowest and the highest requested key.
+fn key_range(request: &Request) -> (u128, u128) {
+    let last = Id::from_bits(request.to.bits().saturating_sub(1));
+    let (a, b) = (request.order.key(request.from), request.order.key(last));
+    (a.min(b), a.max(b))
+}
+
 /// A merge of the batches of all nodes.
 #[derive(Debug)]
 pub(crate) struct BatchMerge {
@@ -55,22 +64,48 @@ pub(crate) struct BatchMerge {
     key_max: u128,
     records_left: u64,
     inputs: Vec<MergeInput>,
+    /// The last record that was returned.
+    last: Option<Id>,
     /// Number of stores that must hold a record; 0 or 1 if that is not checked.
     replication_factor: usize,
     under_replicated: Option<UnderReplicated>,
+    /// Intervals whose records are searched by some of their stores only.
+    divided: IntervalSet,
 }
 
 impl BatchMerge {
     /// A merge of `nodes` inputs.
     pub(crate) fn new(request: &Request, nodes: usize, replication_factor: usize) -> Self {
         let order = request.order;
-        let last = Id::from_bits(request.to.bits().saturating_sub(1));
-        let (a, b) = (order.key(request.from), order.key(last));
-        let (key_min, key_max) = (a.min(b), a.max(b));
+        let (key_min, key_max) = key_range(request);
         let input = || MergeInput { next_key_min: Some(key_min), ..MergeInput::default() };
         let inputs = std::iter::repeat_with(input).take(nodes).collect();
         let records_left = if request.from < request.to { request.limit.unwrap_or(u64::MAX) } else { 0 };
-        Self { order, key_max, records_left, inputs, replication_factor, under_replicated: None }
+        Self {
+            order,
+            key_max,
+            records_left,
+            inputs,
+            last: None,
+            replication_factor,
+            under_replicated: None,
+            divided: IntervalSet::default(),
+        }
+    }
+
+    /// Adds an input for records after the last returned one. Returns the rest of the request.
+    pub(crate) fn add_input(&mut self, request: &Request) -> Request {
+        let rest = match self.last {
+            Some(last) => request.clone().after(last),
+            None => request.clone(),
+        };
+        self.inputs.push(MergeInput { next_key_min: Some(key_range(&rest).0), ..MergeInput::default() });
+        rest
+    }
+
+    /// Records of these intervals are searched by some of their stores only.
+    pub(crate) fn set_divided(&mut self, divided: &IntervalSet) {
+        self.divided.clone_from(divided);
     }
 
     /// Adds a batch of a node.
@@ -171,6 +206,7 @@ impl BatchMerge {
             count = same.count();
         }
         let (batch, from) = (Arc::clone(holder.batch.as_ref()?), holder.at);
+        self.last = batch.id(from + count - 1);
         if holders.len() < self.replication_factor {
             self.note_under_replicated(&holders, count);
         }
@@ -191,7 +227,8 @@ impl BatchMerge {
         };
         let Some(input) = holders.first().and_then(|holder| self.inputs.get(*holder)) else { return };
         for (step, id) in input.rest().iter().take(count).enumerate() {
-            if holders.iter().all(|holder| is_stored(step, holder)) {
+            let is_divided = self.divided.contains(Interval::of(*id));
+            if !is_divided && holders.iter().all(|holder| is_stored(step, holder)) {
                 let range = self.under_replicated.get_or_insert(UnderReplicated { low: *id, high: *id });
                 (range.low, range.high) = (range.low.min(*id), range.high.max(*id));
             }

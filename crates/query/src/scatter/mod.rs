@@ -1,6 +1,7 @@
 //! Queries over a whole cluster: the answer is the same whichever node is queried.
 //!
 //! ```text
+//!   Scatter ── which replicated records? ──► stores: a sum of ids for each group of stores and interval
 //!   Scatter ── request to all nodes, this one included ──► QueryServer on each: snapshot, head, matches
 //!           ◄── message streams, merged by id, equal ids dropped; the limit ends the work of all nodes ──
 //! ```
@@ -9,8 +10,9 @@
 //! [`Engine`](crate::Engine) directly.
 //!
 //! An answer omits nodes that do not reply in time ([`ReplyTimeouts`]). [`QueryStats`](crate::QueryStats) gives the
-//! reason and whether records may be missing. Rejected: hedged requests, as no two nodes hold the same records and each
-//! request goes to all nodes anyway.
+//! reason and whether records may be missing. Records that several stores hold are searched by one of them
+//! ([`division`]), and by another if that one fails. Rejected: hedged requests, which would search records twice to save time only
+//! when a node is slow.
 //!
 //! Invariant: a complete answer contains each record that was accepted before the request exactly once, even if the
 //! record moves from a queue to a store meanwhile. Queues list committed segments for a fixed time; a node counts as
@@ -21,11 +23,14 @@ mod batch;
 mod cells;
 mod count;
 mod coverage;
+mod division;
 mod fuzz;
 mod merge;
 mod message;
 mod peers;
+mod pending_division;
 mod re_replicated;
+mod replica_states;
 mod reply;
 mod request;
 mod requester;
@@ -34,6 +39,7 @@ mod sent_streams;
 mod server;
 mod streams;
 mod tail;
+mod takeover;
 
 pub(crate) use batch::BatchSlice;
 #[doc(hidden)]

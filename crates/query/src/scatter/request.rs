@@ -2,9 +2,13 @@
 //! nodes of adjacent versions understand each other.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_record::{Expr, Id, LabelScope, Labels, Millis};
+use bucksaw_segment::stored::{IdSum, Interval, ReplicaGroup};
+use bucksaw_store::{ReplicaRun, SearchShare};
 use serde::{Deserialize, Serialize};
 
 use super::batch::BatchContent;
@@ -83,7 +87,23 @@ pub(crate) struct ScatterRequest {
     /// The database that another node reads for the whole answer, so that stores over it answer from their queues alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     database: Option<ReadDatabase>,
+    /// The share of the search that the node does. A node that ignores it searches all that it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    share: Option<ScatterShare>,
 }
+
+/// A [`SearchShare`] as sent to other nodes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct ScatterShare {
+    token: String,
+    skipped: Vec<ScatterRun>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    only: Option<Vec<ScatterRun>>,
+}
+
+/// A [`ReplicaRun`]: its group in hexadecimal, its first and last interval, and its sum in hexadecimal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct ScatterRun(String, u32, u32, String);
 
 /// A database that one node reads for all.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -141,6 +161,22 @@ impl ScatterRequest {
         Self { database: Some(ReadDatabase { id, reader: reader.to_string() }), ..self }
     }
 
+    /// For a node that does a share of the search; `None` for one that searches all that it has.
+    pub(crate) fn with_share(self, share: Option<&SearchShare>) -> Self {
+        let runs = |runs: &[ReplicaRun]| runs.iter().map(ScatterRun::new).collect();
+        let share = share.map(|share| ScatterShare {
+            token: share.token.clone(),
+            skipped: runs(&share.skipped),
+            only: share.only.as_deref().map(runs),
+        });
+        Self { share, ..self }
+    }
+
+    /// For the records of another range.
+    pub(crate) fn within(self, from: Id, to: Id) -> Self {
+        Self { from: from.to_string(), to: to.to_string(), ..self }
+    }
+
     /// Whether the store `own`, over a database with this identity, is read by another node.
     pub(crate) fn is_database_read_by_another(&self, own: Option<&str>, node: Id) -> bool {
         let is_read = |read: &ReadDatabase| own == Some(read.id.as_str()) && read.reader != node.to_string();
@@ -182,6 +218,10 @@ impl ScatterRequest {
             pairs.clone().map(Labels::new).transpose().map_err(|error| invalid(&error))
         };
         let expr = Expr::parse(self.q.as_bytes()).map_err(|error| invalid(&error))?;
+        let share = match &self.share {
+            Some(share) => Some(share.decode().ok_or_else(|| invalid(&"the share of the search"))?),
+            None => None,
+        };
         Ok(Request {
             from: id(&self.from)?,
             to: id(&self.to)?,
@@ -189,6 +229,7 @@ impl ScatterRequest {
             scope: labels(&self.scope)?.map(LabelScope::new),
             order: if self.descending { Order::Descending } else { Order::Ascending },
             limit: self.limit,
+            share: share.map(Arc::new),
             ..Request::new(expr, Millis(0), Millis::MAX)
         })
     }
@@ -215,6 +256,32 @@ impl ScatterRequest {
     /// From 4 KiB to 256 KiB.
     pub(crate) fn batch_bytes(&self) -> usize {
         usize::try_from(self.batch_bytes).unwrap_or(usize::MAX).clamp(4 << 10, 256 << 10)
+    }
+}
+
+impl ScatterShare {
+    fn decode(&self) -> Option<SearchShare> {
+        let runs = |runs: &[ScatterRun]| runs.iter().map(ScatterRun::decode).collect::<Option<Vec<_>>>();
+        let only = match &self.only {
+            Some(only) => Some(runs(only)?),
+            None => None,
+        };
+        Some(SearchShare { token: self.token.clone(), skipped: runs(&self.skipped)?, only })
+    }
+}
+
+impl ScatterRun {
+    fn new(run: &ReplicaRun) -> Self {
+        Self(run.group.to_string(), run.first.0, run.last.0, format!("{:x}", run.sum.0))
+    }
+
+    fn decode(&self) -> Option<ReplicaRun> {
+        let Self(group, first, last, sum) = self;
+        let group = ReplicaGroup(NonZeroU64::new(u64::from_str_radix(group, 16).ok()?)?);
+        let (first, last) = (Interval(*first), Interval(*last));
+        let is_valid = first <= last && last.0 >> Interval::BITS == 0;
+        let sum = IdSum(u128::from_str_radix(sum, 16).ok()?);
+        is_valid.then_some(ReplicaRun { group, first, last, sum })
     }
 }
 
@@ -259,6 +326,9 @@ pub(crate) struct ReplyStatus {
     /// Whether the node has more streams than it sent.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) streams_cut: bool,
+    /// In the head: whether the node has lost records since it reported what it holds, so that others cannot rely on its share.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) share_refused: bool,
 }
 
 impl ReplyStatus {
@@ -273,6 +343,7 @@ impl ReplyStatus {
             timed_out_ms,
             trashed_segments: stats.trashed.segments,
             trashed_records: stats.trashed.records,
+            share_refused: stats.is_share_refused,
             segments_read: stats.segments_read,
             segments_skipped: stats.segments_skipped,
             bytes_scanned: stats.bytes_scanned,

@@ -1,5 +1,6 @@
 //! Sends a request to all nodes of a cluster, this one included.
 
+use std::io;
 use std::sync::Arc;
 
 use bucksaw_env::{Body, BoxFuture};
@@ -8,9 +9,11 @@ use bucksaw_record::{Expr, Id};
 
 use super::coverage::Coverage;
 use super::peers::{QueryPeer, QueryPeers};
+use super::pending_division::PendingDivision;
 use super::reply::{NodeReply, ReplySet, ReplyTimeouts, ReplyTiming};
 use super::request::ScatterRequest;
-use super::server::QueryServer;
+use super::server::{COUNT, QueryServer, SEARCH};
+use super::takeover::Takeover;
 use crate::engine::Engine;
 use crate::request::{Request, RequestError};
 use crate::stats::NodeStats;
@@ -20,6 +23,13 @@ pub trait RepairHints: Send + Sync + std::fmt::Debug {
     /// Some of the records from `low` to `high`, both inclusive, are under-replicated. Called at most once per few thousand
     /// records of an answer; must not block.
     fn on_under_replicated(&self, low: Id, high: Id);
+}
+
+/// A request that was sent to all nodes.
+pub(super) struct SentRequest {
+    pub(super) replies: ReplySet,
+    pub(super) coverage: Coverage,
+    pub(super) takeover: Takeover,
 }
 
 /// Queries all nodes of a cluster.
@@ -74,35 +84,72 @@ impl Scatter {
         name: &str,
         scatter_request: &ScatterRequest,
         request: &Request,
-    ) -> Result<(ReplySet, Coverage), RequestError> {
+    ) -> Result<SentRequest, RequestError> {
         self.check_request(request)?;
         let nodes = self.nodes();
         let own = nodes.first().map(|peer| peer.node);
-        let encoded = match self.engine().store.database_id().zip(own) {
-            Some((database, own)) => scatter_request.clone().with_database_read_by(database, own).encode(),
-            None => scatter_request.encode(),
+        let scatter_request = match self.engine().store.database_id().zip(own) {
+            Some((database, own)) => scatter_request.clone().with_database_read_by(database, own),
+            None => scatter_request.clone(),
         };
+        let is_divided = matches!(name, SEARCH | COUNT) && self.has_replicas(&nodes);
+        let ids = (request.from, request.to);
+        let division = is_divided.then(|| Arc::new(PendingDivision::new(Arc::clone(&self.server), nodes.clone(), ids)));
         let reply = |(at, peer): (usize, &QueryPeer)| {
-            peer.is_live.then(|| self.call((at > 0).then_some(peer.node), name, &encoded))
+            let node = (at > 0).then_some(peer.node);
+            peer.is_live.then(|| match &division {
+                Some(division) => self.call_divided(node, name, scatter_request.clone(), (Arc::clone(division), at)),
+                None => self.call(node, name, &scatter_request.encode()),
+            })
         };
         let replies = ReplySet(nodes.iter().enumerate().map(reply).collect());
-        Ok((replies, Coverage::new(nodes, self.peers.replication_factor(), self.peers.is_joining(), request)))
+        let takeover = Takeover::new(nodes.len(), division);
+        let coverage = Coverage::new(nodes, self.peers.replication_factor(), self.peers.is_joining(), request);
+        Ok(SentRequest { replies, coverage, takeover })
+    }
+
+    /// Whether several of the nodes may hold the same stored records.
+    fn has_replicas(&self, nodes: &[QueryPeer]) -> bool {
+        let stores = nodes.iter().filter(|peer| peer.is_live && peer.is_store).count();
+        stores > 1 && self.peers.replication_factor() > 1
     }
 
     /// Starts a call of another node, or of this one.
     pub(super) fn call(&self, node: Option<Id>, name: &str, encoded: &[u8]) -> NodeReply {
-        let body = Body::whole(encoded.to_vec());
-        let call: BoxFuture<_> = match node {
-            Some(node) => self.peers.call(node, name, body),
-            None => {
-                let (peers, server, name) = (Arc::clone(&self.peers), Arc::clone(&self.server), name.to_owned());
-                Box::pin(async move {
-                    peers.ready().await;
-                    server.serve(&name, body).await
-                })
-            }
-        };
+        let call = self.caller(node, name)(encoded.to_vec());
         NodeReply::start(self.timing.clone(), self.timing.clock.uptime(), call)
+    }
+
+    /// The same with the share of the node, once the request is divided.
+    fn call_divided(
+        &self,
+        node: Option<Id>,
+        name: &str,
+        scatter_request: ScatterRequest,
+        (division, number): (Arc<PendingDivision>, usize),
+    ) -> NodeReply {
+        let caller = self.caller(node, name);
+        let call = Box::pin(async move {
+            let share = division.get().await.share_of(number);
+            caller(scatter_request.with_share(share.as_ref()).encode()).await
+        });
+        NodeReply::start(self.timing.clone(), self.timing.clock.uptime(), call)
+    }
+
+    /// Calls a node with an encoded request.
+    fn caller(
+        &self,
+        node: Option<Id>,
+        name: &str,
+    ) -> impl FnOnce(Vec<u8>) -> BoxFuture<io::Result<Body>> + Send + 'static {
+        let (peers, server, name) = (Arc::clone(&self.peers), Arc::clone(&self.server), name.to_owned());
+        move |encoded| match node {
+            Some(node) => peers.call(node, &name, Body::whole(encoded)),
+            None => Box::pin(async move {
+                peers.ready().await;
+                server.serve(&name, Body::whole(encoded)).await
+            }),
+        }
     }
 
     /// Adds the missing nodes of an answer to the metrics.

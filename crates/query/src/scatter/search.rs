@@ -6,11 +6,13 @@ use bucksaw_rpc::MalformedMessage;
 
 use super::batch::{BatchSlice, RecordBatch};
 use super::coverage::Coverage;
+use super::division::Reassigned;
 use super::merge::BatchMerge;
 use super::reply::{ReplyMessage, ReplySet, invalid_reply};
 use super::request::ScatterRequest;
-use super::requester::{RepairHints, Scatter};
+use super::requester::{RepairHints, Scatter, SentRequest};
 use super::server::SEARCH;
+use super::takeover::{Takeover, share_refused};
 use crate::request::{Request, RequestError};
 use crate::stats::{MissingReason, QueryStats};
 
@@ -26,7 +28,10 @@ const BATCH_BYTES: usize = 256 << 10;
 /// A search over all nodes that runs as far as its reader reads. Dropping it ends the work on all nodes.
 pub(crate) struct ScatterSearch {
     scatter: Arc<Scatter>,
+    request: Request,
+    scatter_request: ScatterRequest,
     replies: ReplySet,
+    takeover: Takeover,
     merge: BatchMerge,
     coverage: Coverage,
     matched: u64,
@@ -40,7 +45,7 @@ impl Scatter {
         let nodes = self.peers.remote_peers().len() + 1;
         let scatter_request =
             ScatterRequest::new(request).with_batch_bytes(BATCH_MEMORY_BYTES / nodes).with_attributes();
-        let (replies, coverage) = self.send_request(SEARCH, &scatter_request, request)?;
+        let SentRequest { replies, coverage, takeover } = self.send_request(SEARCH, &scatter_request, request)?;
         let repair_hints = self.repair_hints.clone();
         let replication_factor = if repair_hints.is_some() { self.peers.replication_factor() } else { 0 };
         let mut merge = BatchMerge::new(request, replies.0.len(), replication_factor);
@@ -49,8 +54,18 @@ impl Scatter {
         if coverage.is_store_missing() {
             merge.stop_checking_replicas();
         }
-        let scatter = Arc::clone(self);
-        Ok(ScatterSearch { scatter, replies, merge, coverage, matched: 0, is_finished: false, repair_hints })
+        Ok(ScatterSearch {
+            scatter: Arc::clone(self),
+            request: request.clone(),
+            scatter_request,
+            replies,
+            takeover,
+            merge,
+            coverage,
+            matched: 0,
+            is_finished: false,
+            repair_hints,
+        })
     }
 }
 
@@ -86,6 +101,12 @@ impl ScatterSearch {
     fn accept_message(&mut self, node: usize, message: Result<ReplyMessage, MissingReason>) {
         let accepted = message.and_then(|message| match message {
             ReplyMessage::Head(status) | ReplyMessage::Progress(status) => {
+                if let Some(division) = self.takeover.division() {
+                    self.merge.set_divided(division.intervals());
+                }
+                if status.share_refused {
+                    self.replace_share(node)?;
+                }
                 let position = status.position(self.merge.order);
                 self.coverage.accept_status(node, status)?;
                 self.merge.raise_floor(node, position);
@@ -104,11 +125,35 @@ impl ScatterSearch {
             }
         });
         if let Err(reason) = accepted {
+            self.close_node(node);
             self.coverage.mark_missing(node, reason);
             if self.coverage.is_store_missing() {
                 self.merge.stop_checking_replicas();
             }
-            self.close_node(node);
+            self.reassign_share(node);
+        }
+    }
+
+    /// A node does not do its share of the search.
+    ///
+    /// # Errors
+    /// If it is that of another node, of which it does nothing else.
+    fn replace_share(&mut self, node: usize) -> Result<(), MissingReason> {
+        if self.takeover.is_replacement(node) {
+            return Err(share_refused());
+        }
+        self.reassign_share(node);
+        Ok(())
+    }
+
+    /// Asks other stores for the records that were left to a node.
+    fn reassign_share(&mut self, node: usize) {
+        let Some(reassigned) = self.takeover.replace(node) else { return self.coverage.mark_share_missing() };
+        for Reassigned { node, share, .. } in reassigned {
+            let rest = self.merge.add_input(&self.request);
+            let request = self.scatter_request.clone().within(rest.from, rest.to).with_share(Some(&share));
+            self.replies.0.push(Some(self.scatter.call(self.coverage.address_of(node), SEARCH, &request.encode())));
+            self.coverage.add_replacement(node);
         }
     }
 

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bucksaw_env::{Body, BodyWriter, BoxFuture, Tasks, run_blocking, with_timeout};
+use bucksaw_record::Id;
 use bucksaw_rpc::stream_message;
+use bucksaw_store::ReplicaState;
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -20,6 +22,7 @@ use super::batch::{BatchContent, RecordBatchBuilder};
 use super::cells;
 use super::message::MessageKind;
 use super::peers::{QueryPeer, QueryPeers};
+use super::replica_states::{self, REPLICAS, REPLICAS_REQUEST_BYTES_MAX, ReplicasRequest};
 use super::request::{DecodeRequestError, REQUEST_BYTES_MAX, ReplyStatus, ScatterRequest};
 use super::sent_streams;
 use crate::count::CountStream;
@@ -86,7 +89,7 @@ impl QueryServer {
 
     /// Serves the calls of other nodes.
     pub fn register(self: &Arc<Self>, router: &bucksaw_cluster::Router) {
-        for name in [SEARCH, COUNT, STREAMS, TAIL] {
+        for name in [SEARCH, COUNT, STREAMS, TAIL, REPLICAS] {
             let server = Arc::clone(self);
             router.add(name, move |body| server.serve(name, body));
         }
@@ -105,12 +108,16 @@ impl QueryServer {
             .with_node(own.node, duplicate_ids)
     }
 
-    /// Serves a call: `query/search`, `query/count`, `query/streams` or `query/tail`. A task of its own writes the reply.
+    /// Serves a call: `query/search`, `query/count`, `query/streams` or `query/tail`, whose replies are written by a task of their
+    /// own, or `query/replicas`.
     ///
     /// The error is `Unsupported` for a request of an unsupported version; else it has the reason.
     pub fn serve(self: &Arc<Self>, name: &str, body: Body) -> BoxFuture<io::Result<Body>> {
         let (server, name) = (Arc::clone(self), name.to_owned());
         Box::pin(async move {
+            if name == REPLICAS {
+                return server.replica_state(body).await;
+            }
             let decoded = ScatterRequest::decode(&body.read_all(REQUEST_BYTES_MAX).await?).map_err(decode_failure)?;
             let own_database = server.engine.store.database_id();
             let queue_only =
@@ -124,6 +131,19 @@ impl QueryServer {
                 _ => Err(io::ErrorKind::Unsupported.into()),
             }
         })
+    }
+
+    /// Serves [`REPLICAS`]. Reading no record, it needs no permit.
+    async fn replica_state(&self, body: Body) -> io::Result<Body> {
+        let ids = ReplicasRequest::decode(&body.read_all(REPLICAS_REQUEST_BYTES_MAX).await?)?;
+        let state = self.own_replica_state(ids).await.unwrap_or_default();
+        Ok(Body::whole(replica_states::encode(&state)))
+    }
+
+    /// What this store holds of the records in a range of ids; `None` without replicas.
+    pub(super) async fn own_replica_state(&self, ids: (Id, Id)) -> Option<ReplicaState> {
+        let engine = Arc::clone(&self.engine);
+        run_blocking(&self.tasks, move || engine.store.replica_state(ids)).await.flatten()
     }
 
     /// Waits for a permit. The wait is bounded, because a request with a permit may wait for one of another node.
@@ -146,7 +166,8 @@ impl QueryServer {
         let cancel = Cancel::default();
         let (order, stop) = (request.order, cancel.clone());
         let search = self.run_blocking(move |engine| engine.search(request, stop)).await?;
-        let head = self.head_status(&search.stats);
+        // Its position: a node whose share starts later keeps no other one waiting.
+        let head = self.head_status(&search.stats).with_position(order, search.frontier());
         Ok(self.spawn_reply(permit, cancel, head, move |reply| async move {
             let search = reply.write_search(search, (order, content), batch_bytes).await?;
             Ok((reply, ReplyStatus::from_stats(&search.stats)))

@@ -11,7 +11,7 @@ use bucksaw_rpc::MalformedMessage;
 use super::coverage::Coverage;
 use super::reply::{ReplyMessage, invalid_reply};
 use super::request::ScatterRequest;
-use super::requester::Scatter;
+use super::requester::{Scatter, SentRequest};
 use super::sent_streams::decode;
 use super::server::STREAMS;
 use crate::request::{Request, RequestError};
@@ -21,7 +21,8 @@ use crate::streams::{StreamTallies, Streams};
 impl Scatter {
     /// As [`Answers::streams`](crate::Answers::streams), over the records of all nodes.
     pub(crate) async fn streams(self: &Arc<Self>, request: &Request) -> Result<(Streams, QueryStats), RequestError> {
-        let (mut replies, mut coverage) = self.send_request(STREAMS, &ScatterRequest::new(request), request)?;
+        let SentRequest { mut replies, mut coverage, .. } =
+            self.send_request(STREAMS, &ScatterRequest::new(request), request)?;
         let mut total = StreamTallies::new(self.engine());
         while let Some((number, message)) = replies.next(|_| true).await {
             let is_end = matches!(message, Ok(ReplyMessage::End(_)));

@@ -199,6 +199,7 @@ fn a_query_without_an_open_erasure_reads_the_segments_themselves() {
             expr: &Expr::All,
             stream: None,
             scope: None,
+            share: None,
         };
         let selection = node.store.select(&selector, &mut Default::default());
         let is_columnar =

@@ -1,10 +1,11 @@
 //! Complete answers, and partial ones under faults.
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use bucksaw_cluster::Member;
 use bucksaw_env::sim::{Host, NetworkConditions};
-use bucksaw_query::{Order, RecordRef, RecordSink, Request, SinkClosed, TailEvent};
+use bucksaw_query::{Bucketing, Grouping, Order, RecordRef, RecordSink, Request, SinkClosed, TailEvent};
 use bucksaw_record::{Expr, Id};
 
 use crate::test_cluster::{QueryCluster, id, request_all, seconds};
@@ -47,7 +48,11 @@ fn answers_of_a_joining_node_are_partial() {
     assert!(found.is_empty() && stats.is_partial(), "{stats:?}");
     assert_eq!(stats.partial_reasons(), ["the queried node does not know all nodes of the cluster yet"]);
     assert!(!cluster.nodes[2].scatter.is_single_node());
-    assert!(!cluster.search_all(0, &request_all()).1.is_partial(), "the first node joins no other");
+    // An answer that begins before the first node has heard of it is partial, as the second node may know it already.
+    let knows_all = || cluster.nodes[0].cluster.members().len() == 3;
+    assert!(cluster.world.run_until(knows_all, seconds(5)));
+    let (found, stats) = cluster.search_all(0, &request_all());
+    assert!(found == ids(0..10) && !stats.is_partial(), "the first node joins no other: {stats:?}");
     cluster.world.run_for(seconds(5));
     let (found, stats) = cluster.search_all(2, &request_all());
     assert!(found == ids(0..10) && !stats.is_partial(), "{stats:?}");
@@ -104,6 +109,154 @@ fn a_node_that_dies_while_it_answers_is_reported_and_its_records_stay() {
     assert!(cluster.world.run_until(|| !cluster.nodes[0].cluster.members().iter().all(Member::is_live), seconds(20)));
     let (found, stats) = cluster.search_all(0, &request_all());
     assert_eq!((found, stats.nodes.missing[0].reason.label()), (ids(0..1_000), "down"));
+}
+
+/// Three nodes that have stored records of ten hours, hour by hour, each on two of them.
+fn stored_hours(seed: u64, records_per_hour: u64, bytes: usize) -> (QueryCluster, Vec<Id>) {
+    let cluster = QueryCluster::joined(seed, 3);
+    let mut all = Vec::new();
+    for hour in 0..10 {
+        for at in 0..records_per_hour {
+            let number = hour * 3_600_000 + at * 3_600_000 / records_per_hour;
+            cluster.put(&[at as usize % 3], number, &format!("line {number} {}", "x".repeat(bytes)));
+            all.push(id(number));
+        }
+        cluster.move_to_store();
+    }
+    // Committed records stay readable in the queues for some time, and answers would have them from there.
+    cluster.world.run_for(seconds(60));
+    cluster.nodes.iter().for_each(|node| node.engine.queue().tick());
+    (cluster, all)
+}
+
+/// All records of [`stored_hours`], which no queue can have.
+fn request_stored() -> Request {
+    Request { to: id(11 * 3_600_000), ..request_all() }
+}
+
+#[test]
+fn stores_that_hold_the_same_records_search_them_once() {
+    let (cluster, all) = stored_hours(6, 240, 300);
+    let stored: Vec<u64> = cluster.nodes.iter().map(|node| node.engine.store().status().text_bytes).collect();
+    let one_copy = stored.iter().sum::<u64>() / 2;
+    for node in 0..3 {
+        let (found, stats) = cluster.search_all(node, &request_stored());
+        assert!(found == all && !stats.is_partial(), "{stats:?}");
+        let (count, counted) = cluster.count(node, &Request { expr: Expr::parse(b"xx").unwrap(), ..request_stored() });
+        assert!(count == 2_400 && !counted.is_partial(), "{counted:?}");
+        for scanned in [stats.bytes_scanned, counted.bytes_scanned] {
+            // Blocks on the border of two periods, and the last interval of each group.
+            assert!(scanned < one_copy * 5 / 4, "{scanned} of {one_copy} bytes");
+        }
+    }
+    let newest = Request { order: Order::Descending, limit: Some(7), ..request_stored() };
+    let newest_first: Vec<Id> = all.iter().rev().take(7).copied().collect();
+    assert_eq!(cluster.search_all(1, &newest).0, newest_first);
+}
+
+/// Counts by bucket while a store dies, whose replacement sends ids of buckets that are counted already.
+#[test]
+fn a_store_that_dies_in_the_middle_of_a_histogram_is_replaced() {
+    let bucketing = Bucketing { buckets: 40, grouping: Grouping::None };
+    let mut missing = 0;
+    for step in 0..60 {
+        let (cluster, all) = stored_hours(10, 60, 300);
+        let request = Request { from: all[0], expr: Expr::parse(b"line").unwrap(), ..request_stored() };
+        let (tasks, victim) = (cluster.world.tasks(), cluster.nodes[2].node.clone());
+        cluster.world.spawn(async move {
+            tasks.sleep(Duration::from_micros(200 * step)).await;
+            victim.kill();
+        });
+        let counted = cluster.nodes[0].answers.histogram(request, bucketing.clone(), (), |_, _| {});
+        let (histogram, stats) = cluster.world.block_on(counted).unwrap();
+        let counts: Vec<u64> = histogram.buckets.iter().map(|bucket| bucket.count).collect();
+        assert!(counts.iter().sum::<u64>() == 600 && !stats.is_partial(), "step {step}: {counts:?}, {stats:?}");
+        missing += stats.nodes.missing.len();
+    }
+    assert!(missing > 5, "{missing}");
+}
+
+#[test]
+fn a_store_that_dies_in_the_middle_is_replaced() {
+    let mut replaced = 0;
+    for (seed, order) in [(7, Order::Ascending), (8, Order::Descending), (9, Order::Ascending)] {
+        let (cluster, mut all) = stored_hours(seed, 150, 3_000);
+        let records = cluster.nodes[0].answers.search(Request { order, ..request_stored() }).unwrap();
+        let sink = KillingSink { ids: Vec::new(), host: Some(cluster.nodes[2].node.clone()) };
+        let (sink, stats) = cluster.world.block_on(records.write_to(sink)).unwrap();
+        if order == Order::Descending {
+            all.reverse();
+        }
+        assert!(sink.ids == all && !stats.is_partial(), "{} of {} records, {stats:?}", sink.ids.len(), all.len());
+        replaced += stats.nodes.missing.len();
+        // A node that is known to be down has no share.
+        assert!(
+            cluster.world.run_until(|| !cluster.nodes[0].cluster.members().iter().all(Member::is_live), seconds(20))
+        );
+        all.sort_unstable();
+        let (found, stats) = cluster.search_all(1, &request_stored());
+        assert!(found == all && !stats.is_partial(), "{stats:?}");
+    }
+    assert_eq!(replaced, 3, "nodes answered to the end before they died");
+}
+
+/// A store loses all that it has at each time after the start of an answer, also between its report of what it holds and its snapshot.
+#[test]
+fn records_that_a_store_loses_during_an_answer_are_found_on_another_one() {
+    for step in 0..160 {
+        let (cluster, all) = stored_hours(200, 30, 300);
+        // It searches nearly all for the others.
+        let (tasks, lose_all) = (cluster.world.tasks(), cluster.nodes[2].loss_of_all());
+        let delay = Duration::from_micros(200 * step);
+        cluster.world.spawn(async move {
+            tasks.sleep(delay).await;
+            lose_all();
+        });
+        if step % 2 == 0 {
+            let (found, stats) = cluster.search_all(0, &request_stored());
+            assert!(found == all && !stats.is_partial(), "{delay:?}: {} records, {stats:?}", found.len());
+        } else {
+            let (count, stats) = cluster.count(0, &request_stored());
+            assert!(count == all.len() as u64 && !stats.is_partial(), "{delay:?}: {count} records, {stats:?}");
+        }
+    }
+}
+
+/// Nodes are killed, paused and cut off at random times of searches and counts.
+#[test]
+fn divided_answers_are_complete_or_say_that_they_are_not() {
+    let (mut complete, mut partial, mut missing) = (0, 0, 0);
+    for seed in 100..160 {
+        let (cluster, all) = stored_hours(seed, 40, 300);
+        let entropy = bucksaw_env::sim::Entropy::seeded(seed);
+        let random = |bound: u64| bucksaw_env::Entropy::next_u64(&entropy) % bound;
+        cluster.world.network().set_conditions(NetworkConditions {
+            loss: 0.01,
+            break_share: 0.05,
+            stall_share: 0.05,
+            ..NetworkConditions::HEALTHY
+        });
+        let victim = cluster.nodes[1 + random(2) as usize].node.clone();
+        let (delay, fault) = (Duration::from_micros(random(40_000)), random(3));
+        let (tasks, sleeper) = (cluster.world.tasks(), cluster.world.tasks());
+        tasks.spawn(Box::pin(async move {
+            sleeper.sleep(delay).await;
+            match fault {
+                0 => victim.kill(),
+                1 => victim.pause(),
+                _ => {}
+            }
+        }));
+        let (found, stats) = cluster.search_all(0, &request_stored());
+        let (count, counted) = cluster.count(0, &request_stored());
+        assert!(found == all || stats.is_partial(), "seed {seed}: {} records, {stats:?}", found.len());
+        assert!(count == 400 || counted.is_partial(), "seed {seed}: {count}, {counted:?}");
+        for stats in [stats, counted] {
+            *(if stats.is_partial() { &mut partial } else { &mut complete }) += 1;
+            missing += usize::from(!stats.nodes.missing.is_empty() && !stats.is_partial());
+        }
+    }
+    assert!(complete > partial && missing > 10, "{complete} complete, {partial} partial, {missing} without a node");
 }
 
 #[test]

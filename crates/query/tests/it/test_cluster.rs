@@ -12,7 +12,7 @@ use bucksaw_query::{Answers, Engine, QueryStats, Request, ScanPool, Scatter};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer};
 use bucksaw_segment::stored::SearchableBlock;
 use bucksaw_segment::{Codec, RowMeta};
-use bucksaw_store::{self as store, BlockSource as _, PUT, Puller, Replication};
+use bucksaw_store::{self as store, BlockSource as _, PUT, Puller, Replication, Store as _};
 use prometheus_client::registry::Registry;
 
 pub(crate) struct QueryCluster {
@@ -42,6 +42,14 @@ pub(crate) fn request_all() -> Request {
     Request::new(Expr::All, Millis(0), Millis::MAX)
 }
 
+impl QueryNode {
+    /// Removes all of its stored records when it is called.
+    pub(crate) fn loss_of_all(&self) -> impl FnOnce() + Send + 'static {
+        let store = Arc::clone(&self.replication.store);
+        move || store.segments().iter().for_each(|segment| store.withdraw(segment))
+    }
+}
+
 impl QueryCluster {
     /// `count` nodes that are members of one cluster with replication factor 2.
     pub(crate) fn joined(seed: u64, count: usize) -> Self {
@@ -60,7 +68,7 @@ impl QueryCluster {
 
     /// Starts one more node, which joins the first one. It runs no tasks, so records stay where a test puts them.
     pub(crate) fn start(&mut self) {
-        self.start_with(bucksaw_query::Config::default());
+        self.start_with(bucksaw_query::Config { period_bytes: 64 << 10, ..bucksaw_query::Config::default() });
     }
 
     /// The same with these settings of queries.

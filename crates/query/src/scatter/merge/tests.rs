@@ -63,6 +63,21 @@ fn replicas_are_passed_on_as_one() {
 }
 
 #[test]
+fn divided_records_are_not_under_replicated() {
+    let check = |divided: Option<(Interval, Interval)>| {
+        let mut merge = BatchMerge::new(&request(Order::Ascending, None), 2, 2);
+        merge.set_divided(&IntervalSet::of(divided.into_iter()));
+        merge.push(0, batch(Order::Ascending, &[(1, true), (2, true)])).unwrap();
+        merge.close(1);
+        assert_eq!(numbers(&merge.next_slices(100, 1_000)), [1, 2]);
+        merge.take_under_replicated().is_some()
+    };
+    let (own, next) = (Interval::of(id(1)), Interval(Interval::of(id(1)).0 + 1));
+    assert!(check(None) && check(Some((next, next))));
+    assert!(!check(Some((own, own))) && !check(Some((own, next))));
+}
+
+#[test]
 fn batches_out_of_place_are_rejected() {
     let mut merge = BatchMerge::new(&Request { to: id(50), ..request(Order::Ascending, None) }, 2, 0);
     assert!(merge.push(0, batch(Order::Descending, &[(1, true)])).is_err());

@@ -1,8 +1,12 @@
 //! Messages between nodes of each version, and of later ones, can be decoded.
 
+use std::num::NonZeroU64;
+
 use bucksaw_cluster::ClusterVersion;
 use bucksaw_fixtures::{GoldenFiles, with_unknown_fields};
 use bucksaw_record::{Expr, Id, Labels, Millis, Producer, RowAttributes};
+use bucksaw_segment::stored::{IdSum, Interval, ReplicaGroup};
+use bucksaw_store::{ReplicaRun, ReplicaState, SearchShare};
 use bytes::Bytes;
 use proptest::prelude::*;
 use roaring::RoaringBitmap;
@@ -10,6 +14,7 @@ use roaring::RoaringBitmap;
 use super::super::batch::{BatchContent, BatchSlice, RecordBatch, RecordBatchBuilder};
 use super::super::cells;
 use super::super::message::MessageKind;
+use super::super::replica_states;
 use super::super::request::{ReplyStatus, ScatterRequest};
 use crate::count::Bucketing;
 use crate::grouping::Grouping;
@@ -110,6 +115,62 @@ fn requests_match_golden() {
         let found = ScatterRequest::decode(&golden).unwrap();
         assert_eq!(found, sample_request());
         assert!(found.request().is_ok());
+    }
+}
+
+fn sample_share() -> SearchShare {
+    let run = |group: u64, first: u32, last: u32, sum: u128| ReplicaRun {
+        group: ReplicaGroup(NonZeroU64::new(group).unwrap()),
+        first: Interval(first),
+        last: Interval(last),
+        sum: IdSum(sum),
+    };
+    let skipped = vec![run(0xabc, 1_681_000, 1_681_003, 1 << 100), run(u64::MAX, 0, 0, u128::MAX)];
+    SearchShare { token: "9-0-0".to_owned(), skipped, only: Some(vec![run(1, 7, 9, 0)]) }
+}
+
+#[test]
+fn shares_match_golden() {
+    let request = sample_request().with_share(Some(&sample_share()));
+    golden_files().check("request-share", &request.encode());
+    for golden in golden_files().read_all("request-share") {
+        let found = ScatterRequest::decode(&golden).unwrap();
+        assert_eq!(found.request().unwrap().share.as_deref(), Some(&sample_share()));
+        assert_eq!(found, request);
+    }
+    let refused = ReplyStatus { share_refused: true, ..sample_status() };
+    golden_files().check("head-share", &stream_message(MessageKind::Head, &refused.encode()));
+    for golden in golden_files().read_all("head-share") {
+        assert_eq!(ReplyStatus::decode(&messages(&golden)[0].1), Ok(refused.clone()));
+    }
+}
+
+#[test]
+fn invalid_shares_are_refused() {
+    let text = String::from_utf8(sample_request().with_share(Some(&sample_share())).encode()).unwrap();
+    let run = r#"["0000000000000001",7,9,"0"]"#;
+    assert!(text.contains(run));
+    for other in [
+        "[]",
+        r#"["0",7,9,"0"]"#,
+        r#"["1",9,7,"0"]"#,
+        r#"["x",7,9,"0"]"#,
+        r#"["1",7,4294967295,"0"]"#,
+        r#"["1",7,9,"-1"]"#,
+    ] {
+        let decoded = ScatterRequest::decode(text.replace(run, other).as_bytes());
+        assert!(decoded.and_then(|request| request.request()).is_err(), "{other}");
+    }
+}
+
+#[test]
+fn replica_states_match_golden() {
+    let sums = sample_share().skipped.into_iter().map(|run| ((run.group, run.first), run.sum)).collect();
+    let numbers = ReplicaState { text_bytes: 77_000, blocks: 3, block_intervals: 5, ..ReplicaState::default() };
+    let state = ReplicaState { token: "9-0-0".to_owned(), sums, ..numbers };
+    golden_files().check("replica-state", &replica_states::encode(&state));
+    for golden in golden_files().read_all("replica-state") {
+        assert_eq!(replica_states::decode(&golden), Ok(state.clone()));
     }
 }
 

@@ -1,0 +1,68 @@
+//! Asks the stores what they hold before a search is divided among them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bucksaw_env::{Body, with_timeout};
+use bucksaw_record::Id;
+use bucksaw_store::ReplicaState;
+use futures_util::future::join_all;
+use tokio::sync::OnceCell;
+
+use super::division::Division;
+use super::peers::QueryPeer;
+use super::replica_states::{REPLICAS, REPLICAS_REPLY_BYTES_MAX, ReplicasRequest, decode};
+use super::server::QueryServer;
+
+/// Time for a reply. A store that does not reply searches all that it has.
+const REPLY_MAX: Duration = Duration::from_millis(500);
+
+/// The division of a request, computed before the first node is asked.
+#[derive(Debug)]
+pub(super) struct PendingDivision {
+    /// This node.
+    server: Arc<QueryServer>,
+    /// All nodes, this one first.
+    nodes: Vec<QueryPeer>,
+    /// The requested ids.
+    ids: (Id, Id),
+    division: OnceCell<Division>,
+}
+
+impl PendingDivision {
+    /// Of a request for a range of ids, to these nodes, of which the first is that of the server.
+    pub(super) fn new(server: Arc<QueryServer>, nodes: Vec<QueryPeer>, ids: (Id, Id)) -> Self {
+        Self { server, nodes, ids, division: OnceCell::new() }
+    }
+
+    /// The division. The first caller asks the stores.
+    pub(super) async fn get(&self) -> &Division {
+        self.division.get_or_init(|| self.divide()).await
+    }
+
+    /// The division, if it is known.
+    pub(super) fn known(&self) -> Option<&Division> {
+        self.division.get()
+    }
+
+    async fn divide(&self) -> Division {
+        let states = self.nodes.iter().enumerate().map(|(at, peer)| async move {
+            match (at, peer.is_live) {
+                (0, _) => self.server.own_replica_state(self.ids).await,
+                (_, true) => self.state_of(peer.node).await,
+                (_, false) => None,
+            }
+        });
+        Division::new(join_all(states).await, self.server.engine.config.period_bytes)
+    }
+
+    /// The state of another node; `None` if it does not reply in time.
+    async fn state_of(&self, node: Id) -> Option<ReplicaState> {
+        let read = async {
+            let request = Body::whole(ReplicasRequest::encode(self.ids));
+            let body = self.server.peers().call(node, REPLICAS, request).await.ok()?;
+            decode(&body.read_all(REPLICAS_REPLY_BYTES_MAX).await.ok()?).ok()
+        };
+        with_timeout(&self.server.tasks, REPLY_MAX, read).await.flatten()
+    }
+}

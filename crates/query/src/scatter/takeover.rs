@@ -1,0 +1,75 @@
+//! Replies to a divided search, and who searches instead of a store that fails.
+//!
+//! The first replies are those of all nodes, by number of the node. A reply that ends early leaves the runs that its node searches
+//! for others to other holders, whose replies follow with the next numbers, and so on.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::division::{Division, Reassigned};
+use super::pending_division::PendingDivision;
+use crate::stats::MissingReason;
+
+/// Why a reply of a node in place of another one is of no use.
+pub(super) fn share_refused() -> MissingReason {
+    MissingReason::Refused("it has lost records since the search was divided".to_owned())
+}
+
+/// A reply, by its node.
+#[derive(Debug)]
+struct SearchReply {
+    node: usize,
+    /// The runs that it searches for others; `None` if those that the node owns.
+    runs: Option<Vec<usize>>,
+    /// Whether others search its runs.
+    is_replaced: bool,
+}
+
+/// The replies to a request, and the nodes that failed.
+#[derive(Debug)]
+pub(super) struct Takeover {
+    division: Option<Arc<PendingDivision>>,
+    replies: Vec<SearchReply>,
+    failed: BTreeSet<usize>,
+}
+
+impl Takeover {
+    /// The replies of `nodes` nodes, to a request that is divided or not.
+    pub(super) fn new(nodes: usize, division: Option<Arc<PendingDivision>>) -> Self {
+        let replies = (0..nodes).map(|node| SearchReply { node, runs: None, is_replaced: false });
+        Self { division, replies: replies.collect(), failed: BTreeSet::new() }
+    }
+
+    /// The division, once it is known.
+    pub(super) fn division(&self) -> Option<&Division> {
+        self.division.as_ref()?.known()
+    }
+
+    /// Whether a reply is that of a holder in place of another one.
+    pub(super) fn is_replacement(&self, reply: usize) -> bool {
+        self.replies.get(reply).is_some_and(|reply| reply.runs.is_some())
+    }
+
+    /// Takes the runs of a reply that are not searched to the end. Returns what to ask of whom; their replies have the next numbers.
+    /// `None` if some runs have no other holder, or it is unknown which they are.
+    pub(super) fn replace(&mut self, reply: usize) -> Option<Vec<Reassigned>> {
+        if self.division.is_none() {
+            return Some(Vec::new());
+        }
+        // The others may leave something to this node later.
+        let division = self.division.as_ref()?.known()?;
+        let failed = self.replies.get_mut(reply).filter(|reply| !reply.is_replaced);
+        let Some(failed) = failed else { return Some(Vec::new()) };
+        failed.is_replaced = true;
+        self.failed.insert(failed.node);
+        let runs = failed.runs.clone().unwrap_or_else(|| division.owned_by(failed.node));
+        let reassigned = division.reassign(&runs, &self.failed)?;
+        let replies = reassigned.iter().map(|reassigned| SearchReply {
+            node: reassigned.node,
+            runs: Some(reassigned.runs.clone()),
+            is_replaced: false,
+        });
+        self.replies.extend(replies);
+        Some(reassigned)
+    }
+}
