@@ -150,9 +150,9 @@ impl<'a> PlannedNode<'a> {
         self.copied() * self.store_cost()
     }
 
-    /// Bytes of text in a range on this node, all copies counted: each is searched.
+    /// Bytes of text in a range that this node searches: stores divide the copies of a record among them.
     pub(crate) fn range_bytes(&self, range_seconds: f64) -> f64 {
-        self.copied_mean() * range_seconds.min(self.input.retention_seconds)
+        self.copied_mean() / f64::from(self.input.copies) * range_seconds.min(self.input.retention_seconds)
     }
 
     /// The budget of the block cache by default: 1 GB with a memory limit of 8 GB and more, a twelfth of it from 1 GB, a 64th below.

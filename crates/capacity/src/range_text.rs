@@ -41,12 +41,12 @@ impl PlannedNode<'_> {
         f64::midpoint(gather + open, open) + gathering
     }
 
-    /// Bytes of text in a range that are in the queue, of which there is one copy.
+    /// Bytes of text in a range that are in the queue.
     pub(crate) fn queued_range_bytes(&self, range_seconds: f64) -> f64 {
-        self.range_bytes(range_seconds.min(self.queued_seconds())) / f64::from(self.input.copies)
+        self.range_bytes(range_seconds.min(self.queued_seconds()))
     }
 
-    /// Bytes of text in a range that are in stored segments.
+    /// Bytes of text in a range that are in stored segments and that this node searches.
     pub(crate) fn stored_range_bytes(&self, range_seconds: f64) -> f64 {
         self.range_bytes(range_seconds) - self.range_bytes(range_seconds.min(self.queued_seconds()))
     }
@@ -73,8 +73,8 @@ impl PlannedNode<'_> {
         merge_count(SEGMENT_TEXT_BYTES / self.batch_bytes())
     }
 
-    /// How often per second new blocks come into a range, and their bytes of text: batches, and the outputs of the merges that
-    /// follow before the end of the range.
+    /// How often per second new blocks come into a range, and the bytes of their text that this node searches: batches, and the
+    /// outputs of the merges that follow before the end of the range.
     pub(crate) fn new_blocks(&self, range_seconds: f64) -> (f64, f64) {
         let rate = self.copied_mean();
         if rate <= 0.0 {
@@ -84,6 +84,6 @@ impl PlannedNode<'_> {
         let batch = rate * seconds;
         // A merge waits for as many neighbours as it combines.
         let merges = merge_count((SEGMENT_TEXT_BYTES / batch).min(range_seconds / seconds));
-        ((1.0 + merges) / seconds, batch)
+        ((1.0 + merges) / seconds, batch / f64::from(self.input.copies))
     }
 }

@@ -147,8 +147,8 @@ fn separate_roles_divide_the_work() {
         capacity.figures.iter().find(of).unwrap().value
     };
     assert!((cores(Tier::Ingest) / (1e7 * 2.5e-9) - 1.0).abs() < 1e-9);
-    // Of 100 s at 5 MB/s, 6.75 s are in the queue, once, and a batch of 10 s is new.
-    let search = 0.1 * (1e-3 + 16.875e6 * 5e-11 + 416.25e6 * 1e-10 + 50e6 * 1e-9);
+    // Of 100 s at 5 MB/s, half of which another copy is, 6.75 s are in the queue, and a batch of 10 s is new.
+    let search = 0.1 * (1e-3 + 16.875e6 * 5e-11 + 208.125e6 * 1e-10 + 25e6 * 1e-9);
     assert!((cores(Tier::Store) / (1e7 * 5e-9 + search) - 1.0).abs() < 1e-9);
     assert_eq!(capacity.limits.len(), 2 * Resource::ALL.len());
     assert_eq!(capacity.questions.len(), 1);
