@@ -115,7 +115,7 @@ fn send(args: &CompactionArgs, corpus: &Corpus, node: &BenchNode, is_late: bool)
             (body, format) = (with_times(&body, Timestamp::now() - late)?, "application/x-ndjson");
         }
         let target = format!("/api/v1/ingest?durability=bulk&label=client={client}");
-        Ok(Some(HttpPost { target, format, body, due: Duration::ZERO }))
+        Ok(Some(HttpPost { key: None, target, format, body, due: Duration::ZERO }))
     })
 }
 

@@ -16,6 +16,8 @@ pub(crate) struct HttpPost {
     pub(crate) target: String,
     /// Its content type.
     pub(crate) format: &'static str,
+    /// The idempotency key, if any.
+    pub(crate) key: Option<String>,
     pub(crate) body: Vec<u8>,
     /// Its time since the start.
     pub(crate) due: Duration,
@@ -55,14 +57,15 @@ impl HttpLoad<'_> {
 
     fn one(&self, started: Instant, next: impl Fn() -> anyhow::Result<Option<HttpPost>>) -> anyhow::Result<FeedTotals> {
         let (mut http, mut sent) = (http_client(self.address)?, FeedTotals::default());
-        while let Some(HttpPost { target, format, body, due }) = next()? {
+        while let Some(HttpPost { target, format, key, body, due }) = next()? {
             thread::sleep(due.saturating_sub(started.elapsed()));
             sent.delay = sent.delay.max(started.elapsed().saturating_sub(due).as_secs_f64());
             if self.connect_anew {
                 http = http_client(self.address)?;
             }
-            let accepted =
-                number(&http.call("POST", &target, &[("Content-Type", format)], &body)?.ok_json()?, "/accepted")?;
+            let key = key.as_deref().map(|key| ("Idempotency-Key", key));
+            let headers: Vec<_> = [("Content-Type", format)].into_iter().chain(key).collect();
+            let accepted = number(&http.call("POST", &target, &headers, &body)?.ok_json()?, "/accepted")?;
             let unended = body.last().is_some_and(|last| *last != b'\n');
             let lines = memchr::memchr_iter(b'\n', &body).count() as u64 + u64::from(unended);
             ensure!(accepted == lines, "{lines} lines were sent, and {accepted} accepted");

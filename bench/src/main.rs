@@ -12,6 +12,7 @@ mod attributes;
 mod compaction;
 mod compare;
 mod context;
+mod copies;
 mod cores;
 mod corpus;
 mod decode;
@@ -75,6 +76,8 @@ enum BenchCommand {
     Compare(compare::CompareArgs),
     /// Speed of queries of all kinds
     Search(search::SearchArgs),
+    /// CPU of queries over one copy of each record and over several
+    Copies(copies::CopiesArgs),
     /// Questions drawn at random from many logs, compared with rg
     Random(random::RandomArgs),
     /// Both ways to search blocks, columns and text, by random questions
@@ -136,6 +139,7 @@ fn main() -> anyhow::Result<()> {
         BenchCommand::Freshness(args) => freshness::run(&args, &context),
         BenchCommand::Segments(args) => segments::run(&args, &context),
         BenchCommand::Memory(args) => memory::run(&args, &context),
+        BenchCommand::Copies(args) => copies::run(&args, &context),
         BenchCommand::Model(args) => model::run(&args, &context),
         BenchCommand::Startup(args) => startup::run(&args, &context),
         BenchCommand::IdleConnections(args) => idle::run(&args, &context),

@@ -109,6 +109,6 @@ fn http_durable(
         let mut body = vec![0; usize::try_from(end - start)?];
         file.read_exact_at(&mut body, *start)?;
         let target = "/api/v1/ingest?durability=durable".into();
-        Ok(Some(HttpPost { target, format: "text/plain", body, due }))
+        Ok(Some(HttpPost { key: None, target, format: "text/plain", body, due }))
     })
 }

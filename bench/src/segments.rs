@@ -103,7 +103,7 @@ fn send(args: &SegmentsArgs, corpus: &Corpus, node: &BenchNode) -> anyhow::Resul
         let mut body = vec![0; usize::try_from(end - start)?];
         file.read_exact_at(&mut body, *start)?;
         let (due, target) = (FILE_TIME_STEP.mul_f64(number as f64), "/api/v1/ingest?durability=fast".into());
-        Ok(Some(HttpPost { target, format: "text/plain", body, due }))
+        Ok(Some(HttpPost { key: None, target, format: "text/plain", body, due }))
     })
 }
 

@@ -200,7 +200,7 @@ fn send(
         file.read_exact_at(&mut body, *start)?;
         let due = Duration::from_secs_f64(number as f64 * args.body.0 as f64 / rate);
         let target = format!("/api/v1/ingest?durability={}&label=client={}", args.durability, number % 100);
-        Ok(Some(HttpPost { target, format: "text/plain", body, due }))
+        Ok(Some(HttpPost { key: None, target, format: "text/plain", body, due }))
     })
 }
 

@@ -79,7 +79,7 @@ pub(super) fn http_durable(_: &BenchContext, corpus: &Corpus, node: &BenchNode) 
         let mut body = vec![0; usize::try_from(end - start)?];
         file.read_exact_at(&mut body, *start)?;
         let target = "/api/v1/ingest?durability=durable".into();
-        Ok(Some(HttpPost { target, format: "text/plain", body, due: Duration::ZERO }))
+        Ok(Some(HttpPost { key: None, target, format: "text/plain", body, due: Duration::ZERO }))
     })?;
     ensure!(sent.lines == corpus.lines, "{} lines were sent, and {} accepted", corpus.lines, sent.lines);
     Ok(None)
