@@ -290,8 +290,8 @@ fn clients_of_very_different_rates_are_spread() {
         test.run_for(290);
         let moves = test.moves();
         let rates = test.rates(RATE_WINDOW);
-        // The largest client, a third of the load, cannot be divided.
-        assert!(rates.iter().all(|rate| *rate < 52_000), "seed {seed}: {rates:?}");
+        // The largest client, a third of the load, cannot be divided; six small ones may stay with it.
+        assert!(rates.iter().all(|rate| *rate <= 52_000), "seed {seed}: {rates:?}");
         assert!(rates.iter().filter(|rate| **rate > 10_000).count() == 4, "seed {seed}: {rates:?}");
         test.run_for(300);
         assert!(test.moves() <= moves + 1 && moves <= 30, "seed {seed}: {moves}, then {}", test.moves());

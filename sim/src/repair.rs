@@ -272,7 +272,7 @@ fn restart(bed: &mut TestBed, at: usize) {
 fn a_damaged_block_is_re_replicated_when_all_its_records_have_replicas() {
     for seed in 40..44 {
         let mut bed = TestBed::new(seed, 3, 2);
-        bed.send(30);
+        bed.send(100);
         bed.run_until_stored();
         bed.run_for(PERIOD / 4);
         let (segment, _) = damage_first_block(&mut bed, 1);
@@ -324,14 +324,15 @@ fn blocks_damaged_on_every_replica_stay_reported() {
     bed.send(30);
     bed.run_until_stored();
     // Both replicas of the same records, before a pass reads either.
-    let summary = damage_first_block(&mut bed, 1).1;
+    let (first, summary) = damage_first_block(&mut bed, 1);
+    let group = |segment: &StoredSegment| segment.reader().replica_digests().map(|digests| digests.group);
     let other = [2, 3].into_iter().find_map(|at| {
         let segments = stored_segments(&bed, at);
         let blocks =
             segments.iter().flat_map(|segment| (0..segment.footer().blocks.len()).map(|at| (segment.clone(), at)));
         let overlaps = |(segment, block): &(Arc<StoredSegment>, usize)| {
             let other = &segment.footer().blocks[*block].summary;
-            other.low <= summary.high && summary.low <= other.high && segment.id() == segments[0].id()
+            other.low <= summary.high && summary.low <= other.high && group(segment) == group(&first)
         };
         let (segment, block) = blocks.into_iter().find(overlaps)?;
         Some((at, segment, block))
@@ -357,7 +358,7 @@ fn blocks_damaged_on_every_replica_stay_reported() {
 #[test]
 fn a_down_store_delays_re_replication_of_a_damaged_block() {
     let mut bed = TestBed::new(46, 4, 2);
-    bed.send(30);
+    bed.send(100);
     bed.run_until_stored();
     bed.run_for(PERIOD / 4);
     let (segment, summary) = damage_first_block(&mut bed, 1);

@@ -56,6 +56,7 @@ impl NodeSettings {
             gather_age: Duration::from_secs(4),
             free_bytes_min: reserve / 2,
             replication_factor: copies,
+            replica_group_age: Duration::from_secs(1),
             repair: repair::Config {
                 lost_after: Duration::from_secs(20),
                 fresh_age_max: Duration::from_secs(30),

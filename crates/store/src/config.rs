@@ -34,6 +34,8 @@ pub struct Config {
     pub free_bytes_min: u64,
     /// On how many stores each record is kept.
     pub replication_factor: usize,
+    /// How long a store sends its replicas to the same stores. Segments with other replicas are not merged with each other.
+    pub replica_group_age: Duration,
     /// Segments go to the trash when their newest record and their newest arrival are older.
     pub retention_age: Option<Duration>,
     /// Streams that are kept for another age. The first rule that has a stream decides. All stores have the same rules.
@@ -62,6 +64,7 @@ impl Default for Config {
             backlog_bytes_max: 2 << 30,
             free_bytes_min: 0,
             replication_factor: 1,
+            replica_group_age: Duration::from_secs(3_600),
             retention_age: Some(Duration::from_secs(7 * 24 * 3600)),
             retention_labels: Vec::new(),
             retention_bytes: None,

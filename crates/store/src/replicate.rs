@@ -8,7 +8,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use bucksaw_env::{Body, BodyWriter, LogLimits, Tasks, log_limited, run_blocking, with_timeout};
+use bucksaw_env::{Body, BodyWriter, LogLimits, Tasks, log_limited, run_blocking, to_millis, with_timeout};
 use bucksaw_record::Id;
 use bucksaw_rpc::{encode_head, read_message};
 use bucksaw_segment::stored::{IdSum, ReplicaGroup};
@@ -26,9 +26,6 @@ const CHUNK_BYTES: u64 = 256 << 10;
 /// Weight of a store that holds the average, relative to an empty one.
 const AVERAGE_WEIGHT: f64 = 0.1;
 
-/// Time between two draws.
-const PERIOD_MS: u64 = 3_600_000;
-
 #[derive(Debug)]
 pub(crate) struct Replicator {
     context: StoreContext,
@@ -42,7 +39,8 @@ impl Replicator {
 
     /// The order in which the next segments are sent to other stores.
     pub(crate) fn targets(&self, others: Vec<Peer>) -> Vec<Peer> {
-        target_order(others, self.context.node, self.context.env.clock.unix_ms() / PERIOD_MS)
+        let age_ms = to_millis(self.context.store.replica_group_age()).max(1);
+        target_order(others, self.context.node, self.context.env.clock.unix_ms() / age_ms)
     }
 
     /// This store and the first of its targets, as many as have a record; `None` if only one has.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bucksaw_ingest::{FetchThreshold, Queue};
 use bucksaw_record::{Id, Labels, Millis};
@@ -147,6 +148,10 @@ impl Store for SegmentStore {
 
     fn replication_factor(&self) -> usize {
         self.config.replication_factor.max(1)
+    }
+
+    fn replica_group_age(&self) -> Duration {
+        self.config.replica_group_age
     }
 
     fn withdraw(&self, segment: &StoredSegment) {

@@ -17,6 +17,7 @@
 use std::collections::HashSet;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bucksaw_ingest::{FetchThreshold, Queue, QueueBacklog, SegmentView};
 use bucksaw_record::{Expr, Id, LabelScope, Labels, Millis};
@@ -109,6 +110,11 @@ pub trait Store: Debug + Send + Sync {
     /// The number of stores that must hold a batch before the queues commit it; 1 for a store that replicates by itself.
     fn replication_factor(&self) -> usize {
         1
+    }
+
+    /// How long a batch is sent to the same other stores as the one before.
+    fn replica_group_age(&self) -> Duration {
+        Duration::MAX
     }
 
     /// Removes a batch without a replica on another store: its records return to their queues.

@@ -93,6 +93,7 @@ impl WholeCluster {
             codec_final: Codec::ColumnsAlways(3),
             gather_age: Duration::from_secs(2),
             replication_factor: self.replication_factor,
+            replica_group_age: Duration::from_secs(1),
             index_bytes_max: self.index_bytes_max,
             repair: repair::Config {
                 lost_after: LOST_AFTER,
