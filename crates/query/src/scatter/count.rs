@@ -96,9 +96,7 @@ impl ScatterCount {
     fn accept_message(&mut self, number: usize, message: Result<ReplyMessage, MissingReason>) {
         let accepted = message.and_then(|message| match message {
             ReplyMessage::Head(status) | ReplyMessage::Progress(status) => {
-                if status.share_refused {
-                    self.replace_share(number)?;
-                }
+                self.check_share(number, &status)?;
                 if let Some(node) = self.nodes.get_mut(number) {
                     node.accept_progress(&status, self.grid.buckets);
                 }
@@ -106,6 +104,7 @@ impl ScatterCount {
             }
             ReplyMessage::Cells(content) => self.add_cells(number, &content),
             ReplyMessage::End(status) => {
+                self.check_share(number, &status)?;
                 self.replies.close(number);
                 self.coverage.accept_status(number, status)
             }
@@ -141,15 +140,18 @@ impl ScatterCount {
         Ok(())
     }
 
-    /// A node does not do its share of the count.
+    /// Asks other stores for the share of a node that does not do it, or that has found damage in it.
     ///
     /// # Errors
-    /// If it is that of another node, of which it does nothing else.
-    fn replace_share(&mut self, number: usize) -> Result<(), MissingReason> {
-        if self.takeover.is_replacement(number) {
+    /// If the node refuses the share of another one, of which it does nothing else.
+    fn check_share(&mut self, number: usize, status: &ReplyStatus) -> Result<(), MissingReason> {
+        if status.share_refused && self.takeover.is_replacement(number) {
             return Err(share_refused());
         }
-        self.reassign_share(number);
+        let is_damaged = !status.is_keepalive() && self.takeover.is_newly_damaged(number, status.damaged.len());
+        if status.share_refused || is_damaged {
+            self.reassign_share(number);
+        }
         Ok(())
     }
 

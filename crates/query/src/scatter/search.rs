@@ -9,7 +9,7 @@ use super::coverage::Coverage;
 use super::division::Reassigned;
 use super::merge::BatchMerge;
 use super::reply::{ReplyMessage, ReplySet, invalid_reply};
-use super::request::ScatterRequest;
+use super::request::{ReplyStatus, ScatterRequest};
 use super::requester::{RepairHints, Scatter, SentRequest};
 use super::server::SEARCH;
 use super::takeover::{Takeover, share_refused};
@@ -104,9 +104,7 @@ impl ScatterSearch {
                 if let Some(division) = self.takeover.division() {
                     self.merge.set_divided(division.intervals());
                 }
-                if status.share_refused {
-                    self.replace_share(node)?;
-                }
+                self.check_share(node, &status)?;
                 let position = status.position(self.merge.order);
                 self.coverage.accept_status(node, status)?;
                 self.merge.raise_floor(node, position);
@@ -117,6 +115,7 @@ impl ScatterSearch {
                 self.merge.push(node, batch).map_err(invalid_reply)
             }
             ReplyMessage::End(status) => {
+                self.check_share(node, &status)?;
                 self.close_node(node);
                 self.coverage.accept_status(node, status)
             }
@@ -134,15 +133,19 @@ impl ScatterSearch {
         }
     }
 
-    /// A node does not do its share of the search.
+    /// Asks other stores for the share of a node that does not do it, or that has found damage in it. The damage is reported before
+    /// any record behind it.
     ///
     /// # Errors
-    /// If it is that of another node, of which it does nothing else.
-    fn replace_share(&mut self, node: usize) -> Result<(), MissingReason> {
-        if self.takeover.is_replacement(node) {
+    /// If the node refuses the share of another one, of which it does nothing else.
+    fn check_share(&mut self, node: usize, status: &ReplyStatus) -> Result<(), MissingReason> {
+        if status.share_refused && self.takeover.is_replacement(node) {
             return Err(share_refused());
         }
-        self.reassign_share(node);
+        let is_damaged = !status.is_keepalive() && self.takeover.is_newly_damaged(node, status.damaged.len());
+        if status.share_refused || is_damaged {
+            self.reassign_share(node);
+        }
         Ok(())
     }
 

@@ -311,6 +311,7 @@ impl ReplyWriter {
         (order, content): (Order, BatchContent),
         batch_bytes: usize,
     ) -> Result<Search, ReplyAborted> {
+        let mut damaged = search.stats.damaged.len();
         loop {
             let progress = search.progress();
             let mut sent_key = 0;
@@ -330,6 +331,10 @@ impl ReplyWriter {
             };
             let builder;
             (search, builder) = self.run_with_progress(work, new_progress).await?;
+            // Before any record behind the damage: another node searches the share of this one from there on.
+            if std::mem::replace(&mut damaged, search.stats.damaged.len()) < search.stats.damaged.len() {
+                self.send_status(MessageKind::Progress, &ReplyStatus::from_stats(&search.stats)).await?;
+            }
             if builder.records() == 0 {
                 return Ok(search);
             }

@@ -23,6 +23,8 @@ struct SearchReply {
     runs: Option<Vec<usize>>,
     /// Whether others search its runs.
     is_replaced: bool,
+    /// Damaged files that its node knew when it took its snapshot; their records are in no run. `None` before its head.
+    known_damage: Option<usize>,
 }
 
 /// The replies to a request, and the nodes that failed.
@@ -36,7 +38,7 @@ pub(super) struct Takeover {
 impl Takeover {
     /// The replies of `nodes` nodes, to a request that is divided or not.
     pub(super) fn new(nodes: usize, division: Option<Arc<PendingDivision>>) -> Self {
-        let replies = (0..nodes).map(|node| SearchReply { node, runs: None, is_replaced: false });
+        let replies = (0..nodes).map(|node| SearchReply { node, runs: None, is_replaced: false, known_damage: None });
         Self { division, replies: replies.collect(), failed: BTreeSet::new() }
     }
 
@@ -48,6 +50,12 @@ impl Takeover {
     /// Whether a reply is that of a holder in place of another one.
     pub(super) fn is_replacement(&self, reply: usize) -> bool {
         self.replies.get(reply).is_some_and(|reply| reply.runs.is_some())
+    }
+
+    /// Whether a reply reports damage that its node found while it searched, with this number of damaged files.
+    pub(super) fn is_newly_damaged(&mut self, reply: usize, damaged: usize) -> bool {
+        let known = self.replies.get_mut(reply).map(|reply| *reply.known_damage.get_or_insert(damaged));
+        known.is_some_and(|known| damaged > known)
     }
 
     /// Takes the runs of a reply that are not searched to the end. Returns what to ask of whom; their replies have the next numbers.
@@ -68,6 +76,7 @@ impl Takeover {
             node: reassigned.node,
             runs: Some(reassigned.runs.clone()),
             is_replaced: false,
+            known_damage: None,
         });
         self.replies.extend(replies);
         Some(reassigned)

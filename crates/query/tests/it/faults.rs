@@ -222,6 +222,29 @@ fn records_that_a_store_loses_during_an_answer_are_found_on_another_one() {
     }
 }
 
+/// The owner of the records finds a damaged block while it searches. Other stores search its share from there on.
+#[test]
+fn records_of_a_block_that_is_found_damaged_come_from_another_store() {
+    for order in [Order::Ascending, Order::Descending] {
+        for damaged in 0..10 {
+            let (cluster, mut all) = stored_hours(200, 30, 300);
+            cluster.nodes[2].damage_block(damaged * 2);
+            let (found, stats) = cluster.search_all(0, &Request { order, ..request_stored() });
+            if order == Order::Descending {
+                all.reverse();
+            }
+            assert!(found == all && stats.is_partial(), "{damaged}: {} records, {stats:?}", found.len());
+            // The damage is known now, and its segment is in no division.
+            let (count, stats) = cluster.count(1, &request_stored());
+            assert!(count == 300 && stats.is_partial(), "{damaged}: {count}, {stats:?}");
+            let (cluster, _) = stored_hours(200, 30, 300);
+            cluster.nodes[2].damage_block(damaged * 2);
+            let (count, stats) = cluster.count(1, &Request { expr: Expr::parse(b"line").unwrap(), ..request_stored() });
+            assert!(count == 300 && stats.is_partial(), "{damaged}: {count}, {stats:?}");
+        }
+    }
+}
+
 /// Nodes are killed, paused and cut off at random times of searches and counts.
 #[test]
 fn divided_answers_are_complete_or_say_that_they_are_not() {

@@ -43,6 +43,14 @@ pub(crate) fn request_all() -> Request {
 }
 
 impl QueryNode {
+    /// Damages the text of the first block of one of its segments, and the parity of that block.
+    pub(crate) fn damage_block(&self, segment: usize) {
+        let segment = Arc::clone(&self.replication.store.segments()[segment]);
+        let block = &segment.footer().blocks[0];
+        let bytes = block.offset + block.rows_bytes() + 9..block.offset + block.packed_bytes() + 1;
+        assert!(self.node.fs().corrupt(segment.reader().path(), bytes));
+    }
+
     /// Removes all of its stored records when it is called.
     pub(crate) fn loss_of_all(&self) -> impl FnOnce() + Send + 'static {
         let store = Arc::clone(&self.replication.store);
