@@ -14,7 +14,7 @@ use super::reply::{ReplyMessage, ReplySet, invalid_reply};
 use super::request::{ReplyStatus, ScatterRequest};
 use super::requester::{Scatter, SentRequest};
 use super::server::COUNT;
-use super::takeover::{Takeover, share_refused};
+use super::takeover::Takeover;
 use crate::count::{BucketGrid, Bucketing, CountTotal, Histogram, PROGRESS_INTERVAL};
 use crate::request::{Request, RequestError};
 use crate::stats::{MissingReason, QueryStats};
@@ -141,15 +141,8 @@ impl ScatterCount {
     }
 
     /// Asks other stores for the share of a node that does not do it, or that has found damage in it.
-    ///
-    /// # Errors
-    /// If the node refuses the share of another one, of which it does nothing else.
     fn check_share(&mut self, number: usize, status: &ReplyStatus) -> Result<(), MissingReason> {
-        if status.share_refused && self.takeover.is_replacement(number) {
-            return Err(share_refused());
-        }
-        let is_damaged = !status.is_keepalive() && self.takeover.is_newly_damaged(number, status.damaged.len());
-        if status.share_refused || is_damaged {
+        if self.takeover.needs_replacement(number, status)? {
             self.reassign_share(number);
         }
         Ok(())

@@ -12,7 +12,7 @@ use super::reply::{ReplyMessage, ReplySet, invalid_reply};
 use super::request::{ReplyStatus, ScatterRequest};
 use super::requester::{RepairHints, Scatter, SentRequest};
 use super::server::SEARCH;
-use super::takeover::{Takeover, share_refused};
+use super::takeover::Takeover;
 use crate::request::{Request, RequestError};
 use crate::stats::{MissingReason, QueryStats};
 
@@ -133,17 +133,9 @@ impl ScatterSearch {
         }
     }
 
-    /// Asks other stores for the share of a node that does not do it, or that has found damage in it. The damage is reported before
-    /// any record behind it.
-    ///
-    /// # Errors
-    /// If the node refuses the share of another one, of which it does nothing else.
+    /// Asks other stores for the share of a node that does not do it, or that has found damage in it.
     fn check_share(&mut self, node: usize, status: &ReplyStatus) -> Result<(), MissingReason> {
-        if status.share_refused && self.takeover.is_replacement(node) {
-            return Err(share_refused());
-        }
-        let is_damaged = !status.is_keepalive() && self.takeover.is_newly_damaged(node, status.damaged.len());
-        if status.share_refused || is_damaged {
+        if self.takeover.needs_replacement(node, status)? {
             self.reassign_share(node);
         }
         Ok(())

@@ -8,12 +8,8 @@ use std::sync::Arc;
 
 use super::division::{Division, Reassigned};
 use super::pending_division::PendingDivision;
+use super::request::ReplyStatus;
 use crate::stats::MissingReason;
-
-/// Why a reply of a node in place of another one is of no use.
-pub(super) fn share_refused() -> MissingReason {
-    MissingReason::Refused("it has lost records since the search was divided".to_owned())
-}
 
 /// A reply, by its node.
 #[derive(Debug)]
@@ -52,14 +48,23 @@ impl Takeover {
         self.replies.get(reply).is_some_and(|reply| reply.runs.is_some())
     }
 
-    /// Whether a reply reports damage that its node found while it searched, with this number of damaged files.
-    pub(super) fn is_newly_damaged(&mut self, reply: usize, damaged: usize) -> bool {
-        let known = self.replies.get_mut(reply).map(|reply| *reply.known_damage.get_or_insert(damaged));
-        known.is_some_and(|known| damaged > known)
+    /// Whether other holders must search the runs of a reply with this status: its node has lost records since the division, or has
+    /// found damage while it searched.
+    ///
+    /// # Errors
+    /// If the reply replaces another one and its node refuses: such a reply has nothing else.
+    pub(super) fn needs_replacement(&mut self, reply: usize, status: &ReplyStatus) -> Result<bool, MissingReason> {
+        if status.share_refused && self.is_replacement(reply) {
+            return Err(MissingReason::Refused("it has lost records since the search was divided".to_owned()));
+        }
+        let damaged = status.damaged.len();
+        let known = self.replies.get_mut(reply).filter(|_| !status.is_keepalive());
+        let known = known.map(|reply| *reply.known_damage.get_or_insert(damaged));
+        Ok(status.share_refused || known.is_some_and(|known| damaged > known))
     }
 
-    /// Takes the runs of a reply that are not searched to the end. Returns what to ask of whom; their replies have the next numbers.
-    /// `None` if some runs have no other holder, or it is unknown which they are.
+    /// Divides the runs of a failed reply among their other holders. The caller asks each returned node, and numbers the replies
+    /// after all earlier ones, in this order. `None` if a run has no other holder, or if the division is not known yet.
     pub(super) fn replace(&mut self, reply: usize) -> Option<Vec<Reassigned>> {
         if self.division.is_none() {
             return Some(Vec::new());
