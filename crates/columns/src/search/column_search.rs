@@ -1,17 +1,18 @@
 //! Searches columns for a needle, without building lines.
 //!
 //! A [predicate](TextPredicate) goes down the tree of columns: which values contain a text, start with it, end with it, or
-//! equal it? A dictionary is searched once per distinct value. Numbers are searched only for texts that they can contain.
+//! equal it? A dictionary is searched once per distinct value. Numbers are searched by arithmetic, and only for texts that they can contain.
 //! A table is searched for every [alignment](Alignments) of the text with its columns.
 #![deny(clippy::indexing_slicing)]
 
 use bucksaw_search::{Bitmap, RowSet};
 
-use crate::decimal;
 use crate::decode::column_tree::{ColumnKind, TableNode};
 use crate::decode::decoded_column::DecodedColumn;
 use crate::decode::value_source::{BoundedBuffer, ValueSource};
 use crate::search::alignments::Alignments;
+use crate::search::fixed_width_search::{self, FixedWidthValues};
+use crate::search::integer_search;
 use crate::search::raw_search;
 use crate::search::search_context::SearchContext;
 use crate::search::text_predicate::{MatchAnchor, TextPredicate};
@@ -39,14 +40,15 @@ impl SearchContext<'_> {
                 self.occurrences.add_work(search_work::FINDER + u64::from(payload.len));
                 raw_search::find_anchored(self.block.bytes(payload)?, node.rows, &predicate)
             }
-            ColumnKind::Integers(_) if predicate.anchor == MatchAnchor::Whole => {
+            ColumnKind::Integers(_) => {
                 let DecodedColumn::Numbers(numbers) = self.block.decoded_column(at)? else { return None };
-                let wanted = decimal::parse_integer(predicate.text);
-                self.occurrences.add_work(node.rows as u64 * search_work::ROW);
-                RowSet::from_fn(node.rows, |row| wanted.is_some() && numbers.get(row).copied() == wanted)
+                self.rows_or_values(at, node.rows, integer_search::find(numbers, &predicate), &predicate)?
             }
-            ColumnKind::Integers(_) | ColumnKind::Fixed { .. } => {
-                self.evaluate_by_row(node.rows, &ValueSource::of(self.block, at)?, &predicate)?
+            ColumnKind::Fixed { pattern, nibbles, .. } => {
+                let DecodedColumn::Fixed(numbers) = self.block.decoded_column(at)? else { return None };
+                let (pattern, nibbles) = (self.block.tree.pattern(pattern), self.block.bytes(nibbles)?);
+                let values = FixedWidthValues { pattern, numbers, nibbles, rows: node.rows };
+                self.rows_or_values(at, node.rows, fixed_width_search::find(&values, &predicate), &predicate)?
             }
             ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. } => {
                 match self.evaluate(values, predicate)? {
@@ -112,6 +114,21 @@ impl SearchContext<'_> {
             // Testing each row is cheaper than following more alignments.
             None => self.evaluate_by_row(table.rows, &ValueSource::of_table(self.block, table)?, &predicate),
         }
+    }
+
+    /// The rows that were found by arithmetic, or else those of the built values of the column `at`.
+    fn rows_or_values(
+        &self,
+        at: usize,
+        rows: usize,
+        found: Option<RowSet>,
+        predicate: &TextPredicate<'_>,
+    ) -> Option<RowSet> {
+        if found.is_some() {
+            self.occurrences.add_work(rows as u64 * search_work::ROW);
+            return found;
+        }
+        self.evaluate_by_row(rows, &ValueSource::of(self.block, at)?, predicate)
     }
 
     /// Builds all values, some at a time, and tests them. One search over the text of many costs less than one of each.

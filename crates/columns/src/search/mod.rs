@@ -3,6 +3,8 @@
 mod alignments;
 mod automaton_run;
 mod column_search;
+mod fixed_width_search;
+mod integer_search;
 mod layout_search;
 mod literal_prefix;
 mod needle_occurrences;

@@ -6,7 +6,7 @@ use bucksaw_search::CancelPoll;
 use crate::decimal::NUMBER_BYTES_MAX;
 use crate::decode::column_block::ColumnBlock;
 use crate::decode::column_tree::{ColumnKind, IndexRange, TablePart};
-use crate::fixed_width::PatternByte;
+use crate::search::fixed_width_search::fitting_offsets;
 use crate::search::needle_occurrences::NeedleOccurrences;
 use crate::search::text_predicate::{MatchAnchor, TextPredicate};
 
@@ -42,7 +42,9 @@ impl SearchContext<'_> {
                 let digits = predicate.text.iter().all(|byte| byte.is_ascii_digit() || *byte == b'-');
                 digits && predicate.text.len() <= NUMBER_BYTES_MAX
             }
-            Some(ColumnKind::Fixed { pattern, .. }) => pattern_may_match(self.block.tree.pattern(pattern), predicate),
+            Some(ColumnKind::Fixed { pattern, .. }) => {
+                fitting_offsets(self.block.tree.pattern(pattern), predicate).next().is_some()
+            }
             Some(ColumnKind::Copy(of)) => self.may_match(of, predicate),
             Some(ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. }) => {
                 self.may_match(values, predicate)
@@ -60,29 +62,5 @@ impl SearchContext<'_> {
                 _ => None,
             },
         }
-    }
-}
-
-/// Whether a value with this pattern may pass.
-fn pattern_may_match(pattern: &[PatternByte], predicate: &TextPredicate<'_>) -> bool {
-    let byte_fits = |(pattern, byte): (&PatternByte, &u8)| match pattern {
-        PatternByte::Literal(same) => predicate.texts_equal(&[*same], &[*byte]),
-        PatternByte::Digit => byte.is_ascii_digit(),
-        PatternByte::LowerHex => byte.is_ascii_digit() || (b'a'..=b'f').contains(byte),
-        PatternByte::UpperHex => {
-            let upper = if predicate.needle.any_case() { byte.to_ascii_uppercase() } else { *byte };
-            upper.is_ascii_digit() || (b'A'..=b'F').contains(&upper)
-        }
-    };
-    let fits = |offset: usize| {
-        let window = pattern.get(offset..offset + predicate.text.len());
-        window.is_some_and(|window| window.iter().zip(predicate.text).all(byte_fits))
-    };
-    let Some(last) = pattern.len().checked_sub(predicate.text.len()) else { return false };
-    match predicate.anchor {
-        MatchAnchor::Whole => last == 0 && fits(0),
-        MatchAnchor::Start => fits(0),
-        MatchAnchor::End => fits(last),
-        MatchAnchor::Anywhere => (0..=last).any(fits),
     }
 }
