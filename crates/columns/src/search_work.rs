@@ -16,6 +16,9 @@ pub(crate) const OCCURRENCE: u64 = 100;
 /// Preparing a finder for one column.
 pub(crate) const FINDER: u64 = 3_000;
 
+/// A byte of a column whose edges are read.
+pub(crate) const EDGE_BYTE: u64 = 20;
+
 /// A byte in which a text is searched for in any case.
 pub(crate) const ANY_CASE_BYTE: u64 = 2;
 

@@ -45,12 +45,21 @@ pub(crate) struct Alignments<'w> {
     parts: &'w [TablePart],
     rows: usize,
     predicate: TextPredicate<'w>,
-    /// The predicates of the alignment so far: a column, a range of the text, and where it must occur.
-    path: Vec<(usize, Range<usize>, MatchAnchor)>,
+    /// The predicates of the alignment so far. All but the last are evaluated.
+    path: Vec<AlignmentStep>,
     matching_rows: RowSet,
     steps_left: usize,
     predicates_left: usize,
     prefixes_left: usize,
+}
+
+/// A part of the text over a column.
+struct AlignmentStep {
+    node: usize,
+    text: Range<usize>,
+    anchor: MatchAnchor,
+    /// The rows in which this predicate and those before it hold, once evaluated.
+    rows: Option<RowSet>,
 }
 
 /// How a part starts.
@@ -239,7 +248,7 @@ impl<'w> Alignments<'w> {
         }
     }
 
-    /// Calls `follow` with one more predicate on the path, unless no value of the column can pass it.
+    /// Calls `follow` with one more predicate on the path, unless no value of the column can pass it, or no row those before it.
     fn with_predicate(
         &mut self,
         node: usize,
@@ -251,7 +260,10 @@ impl<'w> Alignments<'w> {
         if self.matching_rows == RowSet::All || !self.context.may_match(node, &predicate) {
             return Ok(());
         }
-        self.path.push((node, text, anchor));
+        if *self.evaluate_path()? == RowSet::None {
+            return Ok(());
+        }
+        self.path.push(AlignmentStep { node, text, anchor, rows: None });
         let result = follow(self);
         self.path.pop();
         result
@@ -259,7 +271,7 @@ impl<'w> Alignments<'w> {
 
     /// Evaluates a complete alignment.
     fn finish_alignment(&mut self) -> Result<(), StopReason> {
-        let rows = self.evaluate_path()?;
+        let rows = self.evaluate_path()?.clone();
         self.add_rows(rows);
         Ok(())
     }
@@ -267,7 +279,7 @@ impl<'w> Alignments<'w> {
     /// Evaluates a complete alignment with `taken` bytes of the text before part `at`, and drops the rows in which no match
     /// follows the literal prefix.
     fn finish_before(&mut self, at: usize, taken: usize) -> Result<(), StopReason> {
-        let rows = self.evaluate_path()?;
+        let rows = self.evaluate_path()?.clone();
         let rows = match self.predicate.literal_prefix {
             Some(prefix) => self.retain_continuing(rows, at, prefix.state_after(taken))?,
             None => rows,
@@ -301,18 +313,17 @@ impl<'w> Alignments<'w> {
         Ok(())
     }
 
-    /// The rows in which all predicates of the alignment hold.
-    fn evaluate_path(&mut self) -> Result<RowSet, StopReason> {
-        let mut rows = RowSet::All;
-        for (node, text, anchor) in &self.path {
+    /// The rows in which all predicates of the alignment hold. Each is evaluated once, however many alignments continue it.
+    fn evaluate_path(&mut self) -> Result<&RowSet, StopReason> {
+        let Some((step, before)) = self.path.split_last_mut() else { return Ok(&RowSet::All) };
+        if step.rows.is_none() {
             self.predicates_left = self.predicates_left.checked_sub(1).ok_or(StopReason::TooManyAlignments)?;
-            let predicate = self.predicate.sub_predicate(text.clone(), *anchor);
-            rows = rows & (self.evaluate)(*node, predicate).ok_or(StopReason::Damaged)?;
-            if rows == RowSet::None {
-                break;
-            }
+            let predicate = self.predicate.sub_predicate(step.text.clone(), step.anchor);
+            let rows = (self.evaluate)(step.node, predicate).ok_or(StopReason::Damaged)?;
+            let before = before.last().and_then(|step| step.rows.as_ref());
+            step.rows = Some(before.map_or(RowSet::All, RowSet::clone) & rows);
         }
-        Ok(rows)
+        Ok(step.rows.as_ref().unwrap_or(&RowSet::None))
     }
 
     /// The rows in which a match may continue at part `at` with the automaton in `state`.

@@ -3,6 +3,7 @@
 mod alignments;
 mod automaton_run;
 mod column_search;
+mod edge_matches;
 mod fixed_width_search;
 mod integer_search;
 mod layout_search;

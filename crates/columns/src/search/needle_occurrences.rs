@@ -19,12 +19,16 @@ use memchr::memchr_iter;
 
 use crate::decode::column_block::ColumnBlock;
 use crate::decode::column_tree::{IndexRange, Payload};
+use crate::search::edge_matches::{EdgeMatches, NeedlePositions};
 use crate::search::text_predicate::{MatchAnchor, TextPredicate};
 use crate::search_work;
 
 /// With more than one occurrence per this many rows, the row is found by the starts of all rows. Otherwise the LFs between
 /// two occurrences are counted.
 const DENSE_ROWS_PER_OCCURRENCE: usize = 16;
+
+/// The largest raw column, in bytes, whose edges are read. A search of a larger one costs less than to read its bytes one by one.
+const EDGE_COLUMN_BYTES_MAX: u32 = 2 << 10;
 
 /// Work that is reported while a search runs, at least: some microseconds.
 const REPORTED_WORK_MIN: u64 = 64 << 10;
@@ -35,17 +39,27 @@ pub(crate) struct NeedleOccurrences<'b> {
     needle: &'b Needle,
     /// Occurrences of the needle in the literals.
     literals: OnceCell<Vec<u32>>,
-    /// Occurrences of the core in each frame.
+    /// Occurrences of the core in each frame; `None` if the frame is damaged.
     frames: Vec<OnceCell<Option<Vec<u32>>>>,
+    /// The positions of each byte in the needle; `None` if the needle is too long.
+    positions: OnceCell<Option<NeedlePositions>>,
+    /// The parts of the needle at the edges of the values of each small raw column; `None` if the column is damaged.
+    edges: OnceCell<Vec<OnceCell<Option<EdgeMatches>>>>,
     /// The work that the block does not know of yet.
     work: Cell<u64>,
 }
 
 impl<'b> NeedleOccurrences<'b> {
     pub(crate) fn new(block: &'b ColumnBlock, needle: &'b Needle) -> Self {
-        let mut frames = Vec::new();
-        frames.resize_with(block.frame_count(), OnceCell::new);
-        Self { block, needle, literals: OnceCell::new(), frames, work: Cell::new(0) }
+        Self {
+            block,
+            needle,
+            literals: OnceCell::new(),
+            frames: vec![OnceCell::new(); block.frame_count()],
+            positions: OnceCell::new(),
+            edges: OnceCell::new(),
+            work: Cell::new(0),
+        }
     }
 
     pub(crate) fn add_work(&self, units: u64) {
@@ -79,13 +93,8 @@ impl<'b> NeedleOccurrences<'b> {
         rows: usize,
         predicate: &TextPredicate<'_>,
     ) -> Option<RowSet> {
-        let of_frame = self.frames.get(payload.frame as usize)?;
-        let cores = of_frame.get_or_init(|| Some(self.find_all_cores(self.block.frame_bytes(payload)?)));
-        let cores = cores.as_deref()?;
         let start = payload.offset;
-        let from = cores.partition_point(|at| *at < start);
-        let cores = cores.get(from..)?;
-        let cores = cores.get(..cores.partition_point(|at| *at < start + payload.len))?;
+        let cores = offsets_in(self.cores(payload)?, payload);
         if cores.is_empty() {
             return Some(RowSet::None);
         }
@@ -117,15 +126,38 @@ impl<'b> NeedleOccurrences<'b> {
         Some(RowSet::from_bitmap(found))
     }
 
+    /// Whether a value of the raw column `at` may pass, judged by what is found once per frame or column.
+    pub(crate) fn may_be_in(&self, at: usize, payload: Payload, predicate: &TextPredicate<'_>) -> bool {
+        if predicate.covers_core() {
+            return self.cores(payload).is_none_or(|cores| !offsets_in(cores, payload).is_empty());
+        }
+        let edges = || {
+            let positions = self.positions.get_or_init(|| NeedlePositions::of(self.needle)).as_ref()?;
+            let columns = self.edges.get_or_init(|| vec![OnceCell::new(); self.block.decoded.len()]);
+            let edges = columns.get(at)?.get_or_init(|| {
+                self.add_work(u64::from(payload.len) * search_work::EDGE_BYTE);
+                self.block.bytes(payload).map(|values| positions.edges_of(values))
+            });
+            *edges
+        };
+        payload.len > EDGE_COLUMN_BYTES_MAX || edges().is_none_or(|edges| edges.admit(self.needle, predicate))
+    }
+
+    /// The occurrences of the core in the frame of a column; `None` if the frame is damaged.
+    fn cores(&self, payload: Payload) -> Option<&[u32]> {
+        let of_frame = self.frames.get(payload.frame as usize)?;
+        of_frame.get_or_init(|| Some(self.find_all_cores(self.block.frame_bytes(payload)?))).as_deref()
+    }
+
     /// All occurrences of the needle.
     fn find_all(&self, text: &[u8]) -> Vec<u32> {
-        self.count(text, successive_offsets(1, |from| self.needle.find(text, from)))
+        self.count(text, offsets_of(1, |from| self.needle.find(text, from)).collect())
     }
 
     /// All occurrences of the core; if it can overlap itself, only those that do not overlap.
     fn find_all_cores(&self, text: &[u8]) -> Vec<u32> {
         let step = self.needle.core().len();
-        self.count(text, successive_offsets(step, |from| self.needle.find_core(text, from)))
+        self.count(text, offsets_of(step, |from| self.needle.find_core(text, from)).collect())
     }
 
     /// Adds the work of finding these occurrences.
@@ -137,9 +169,16 @@ impl<'b> NeedleOccurrences<'b> {
 }
 
 /// The offsets that `find` returns, each search starting `step` bytes behind the previous offset.
-fn successive_offsets(step: usize, find: impl Fn(usize) -> Option<usize>) -> Vec<u32> {
-    let next = |at: &usize| find(at + step);
-    std::iter::successors(find(0), next).map(|at| at as u32).collect()
+fn offsets_of(step: usize, find: impl Fn(usize) -> Option<usize>) -> impl Iterator<Item = u32> {
+    let first = find(0);
+    std::iter::successors(first, move |at| find(at + step)).map(|at| at as u32)
+}
+
+/// The offsets that lie in a column, of those in its frame.
+fn offsets_in(offsets: &[u32], column: Payload) -> &[u32] {
+    let from = offsets.partition_point(|at| *at < column.offset);
+    let rest = offsets.get(from..).unwrap_or_default();
+    rest.get(..rest.partition_point(|at| *at < column.offset + column.len)).unwrap_or_default()
 }
 
 /// Whether the text of the predicate lies around a core at offset `core`, in values with an LF after each.

@@ -35,7 +35,7 @@ impl SearchContext<'_> {
         }
     }
 
-    /// Whether a value of the column may pass, judged by its encoding alone.
+    /// Whether a value of the column may pass, judged by its encoding and by what is found once per frame or column.
     pub(crate) fn may_match(&self, column: usize, predicate: &TextPredicate<'_>) -> bool {
         match self.block.node(column).map(|node| node.kind) {
             Some(ColumnKind::Integers(_)) => {
@@ -45,6 +45,7 @@ impl SearchContext<'_> {
             Some(ColumnKind::Fixed { pattern, .. }) => {
                 fitting_offsets(self.block.tree.pattern(pattern), predicate).next().is_some()
             }
+            Some(ColumnKind::Raw(payload)) => self.occurrences.may_be_in(column, payload, predicate),
             Some(ColumnKind::Copy(of)) => self.may_match(of, predicate),
             Some(ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. }) => {
                 self.may_match(values, predicate)
