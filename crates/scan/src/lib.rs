@@ -63,6 +63,7 @@ mod search_costs;
 #[cfg(test)]
 mod tests;
 mod text_term;
+mod trim_repetitions;
 
 pub use bound_plan::{BoundPlan, MatchedRecord, Matcher};
 pub use bucksaw_record::level::{self, Level};

@@ -17,6 +17,7 @@ use crate::line_regex::{can_restrict_to_lines, restrict_to_lines};
 use crate::record_boundaries::{OCCURRENCE_WORK, ScanWindow, TESTED_BYTE_WORK, any_part};
 use crate::regex_engine::RegexEngine;
 use crate::required_literals::RequiredLiterals;
+use crate::trim_repetitions::trim_repetitions;
 
 /// The greatest nesting of groups, which bounds the recursion of the compiler. Regexes written by hand stay below ten.
 const NEST_MAX: u32 = 100;
@@ -228,7 +229,7 @@ impl RegexTerm {
     }
 }
 
-/// Parses a regex; with `multi_line`, `^` and `$` also match at the bounds of lines.
+/// Parses a regex that is to match anywhere in a text, and trims it; with `multi_line`, `^` and `$` also match at the bounds of lines.
 fn parse(pattern: &Pattern, multi_line: bool) -> Result<Hir, CompileError> {
     if pattern.source.len() > SOURCE_BYTES_MAX {
         let reason = format!("its source may have {SOURCE_BYTES_MAX} bytes");
@@ -241,7 +242,7 @@ fn parse(pattern: &Pattern, multi_line: bool) -> Result<Hir, CompileError> {
         .case_insensitive(pattern.case_insensitive)
         .nest_limit(NEST_MAX)
         .build();
-    parser.parse(&pattern.source).map_err(|error| {
+    parser.parse(&pattern.source).map(trim_repetitions).map_err(|error| {
         let (reason, span) = match &error {
             SyntaxError::Parse(error) => (error.kind().to_string(), *error.span()),
             SyntaxError::Translate(error) => (explain(error.kind()), *error.span()),

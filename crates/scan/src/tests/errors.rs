@@ -68,10 +68,12 @@ fn sizes_are_bounded() {
     check(format!("/{}b*/", "a".repeat(16 * 1024)), "is too large: its source may have 16384 bytes");
     check(format!("\"{}\"i", "a".repeat(60_000)), "of a text in any case");
     check(vec!["/(?u)\\w{9}/"; 900].join(" "), "too large together");
-    for empty in [r"(?:){4294967295}", r"(^){4294967295}", r"(?:(?:){9999}){9999}", r"(a{0}){4294967295}"] {
+    for empty in
+        [r"(?:){4294967295}", r"(^){4294967295}", r"(?:(?:){9999}){9999}", r"(a{0}){4294967295}", r"[\n]{0,4294967295}"]
+    {
         check(format!("/{empty}/"), "fine");
     }
-    for huge in [r"a{4294967295}", r"\n{4294967295}", r"((a?){9999}){9999}", r"[\n]{0,4294967295}"] {
+    for huge in [r"a{4294967295}", r"\n{4294967295}", r"((a?){9999}){9999}", r"a[\n]{0,4294967295}b"] {
         check(format!("/{huge}/"), "is too large");
     }
 }
