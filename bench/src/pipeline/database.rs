@@ -25,14 +25,14 @@ const CONFIG: &str = "<clickhouse>
 ";
 
 /// A running server, killed on drop.
-pub(super) struct BenchDatabase {
+pub(crate) struct BenchDatabase {
     child: Child,
     address: String,
 }
 
 impl BenchDatabase {
     /// Starts the server that is installed in a directory, with its files in `dir`.
-    pub(super) fn start(installed: &Path, dir: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn start(installed: &Path, dir: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(dir)?;
         let installed = installed.canonicalize().with_context(|| format!("{} is missing", installed.display()))?;
         let address = free_address()?;
@@ -66,10 +66,19 @@ impl BenchDatabase {
     }
 
     /// The answer to a statement, without the last line end.
-    pub(super) fn ask(&self, sql: &str) -> anyhow::Result<String> {
-        let answer = http_client(&self.address)?.call("POST", "/", &[], sql.as_bytes())?;
-        ensure!(answer.status == 200, "{sql}: {}", answer.text());
+    pub(crate) fn ask(&self, sql: &str) -> anyhow::Result<String> {
+        self.ask_bytes(sql.as_bytes()).with_context(|| sql.to_owned())
+    }
+
+    /// The same for a statement with the data behind it that it inserts.
+    pub(crate) fn ask_bytes(&self, statement: &[u8]) -> anyhow::Result<String> {
+        let answer = http_client(&self.address)?.call("POST", "/", &[], statement)?;
+        ensure!(answer.status == 200, "{}", answer.text());
         Ok(answer.text().trim_end_matches('\n').to_owned())
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
     }
 }
 

@@ -4,7 +4,7 @@
 //! records per second depend on all of them, and the records per CPU second on the node alone.
 
 mod broker;
-mod database;
+pub(crate) mod database;
 mod load;
 mod plot;
 mod sample_records;

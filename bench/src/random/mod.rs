@@ -6,6 +6,7 @@
 
 mod draw;
 mod grow;
+mod other_stores;
 mod rg;
 mod table;
 mod text;
@@ -27,6 +28,7 @@ use crate::results::{BenchRun, figure};
 use crate::spread::median;
 use crate::{feed, machine, process};
 use draw::{DrawnQuestion, Kind, Questioner};
+use other_stores::{OtherCosts, OtherStoreArgs};
 use table::Answered;
 use text::LogText;
 
@@ -39,6 +41,9 @@ pub(crate) struct RandomArgs {
     /// Questions of each kind that are also asked of a node with an empty cache
     #[arg(long, value_name = "N", default_value_t = 3)]
     cold: usize,
+
+    #[command(flatten)]
+    others: OtherStoreArgs,
 }
 
 /// The logs, and how many questions are drawn from each.
@@ -230,7 +235,17 @@ fn ask_all(args: &RandomArgs, context: &BenchContext, corpus: &Corpus, log: &Log
             expected = expected.min(PAGE);
         }
         let cpu = median(&times);
-        answered.push(Answered { question, log: String::new(), found, expected, cpu, rg, cold: None, wall: f64::NAN });
+        answered.push(Answered {
+            question,
+            log: String::new(),
+            found,
+            expected,
+            cpu,
+            rg,
+            cold: None,
+            wall: f64::NAN,
+            others: OtherCosts::default(),
+        });
     }
     node.stop()?;
     let mut asked_cold = std::collections::HashMap::<Kind, usize>::new();
@@ -245,6 +260,9 @@ fn ask_all(args: &RandomArgs, context: &BenchContext, corpus: &Corpus, log: &Log
             node.stop()?;
         }
     }
+    let drawn: Vec<&DrawnQuestion> = answered.iter().map(|answer| &answer.question).collect();
+    let others = other_stores::ask(&args.others, context, log, &drawn)?;
+    answered.iter_mut().zip(others).for_each(|(answer, others)| answer.others = others);
     drop(core);
     let node = start_node(context)?;
     let mut http = node.http()?;

@@ -1,6 +1,7 @@
 //! The answers as a table: worst, tenth percentile and median by kind and log.
 
 use super::draw::{DrawnQuestion, Kind};
+use super::other_stores::OtherCosts;
 use super::rg::RgAnswer;
 use crate::machine;
 use crate::results::{BenchRun, figure};
@@ -25,6 +26,7 @@ pub(super) struct Answered {
     pub(super) cold: Option<f64>,
     /// The time with a filled cache, on all cores.
     pub(super) wall: f64,
+    pub(super) others: OtherCosts,
 }
 
 impl Answered {
@@ -54,6 +56,8 @@ impl Answered {
             figure("cold_cpu", "ms", self.cold.unwrap_or(f64::NAN) * 1e3),
             figure("cold_rg_relative", "times", self.cold_ratio().unwrap_or(f64::NAN)),
             figure("all_cores_rg_relative", "times", self.wall_ratio()),
+            figure("victorialogs_cpu", "ms", self.others.victoria.unwrap_or(f64::NAN) * 1e3),
+            figure("clickhouse_cpu", "ms", self.others.clickhouse.unwrap_or(f64::NAN) * 1e3),
         ];
         let subject = format!("{}: {}: {}", self.log, self.question.kind.name(), self.question.expr);
         BenchRun { subject, round: 1, load: machine::load(), figures }
@@ -95,8 +99,40 @@ pub(super) fn print(answered: &[Answered]) {
         let expr = &one.question.expr;
         println!("{ratio:.2}: {}: {expr}: {cpu:.1} ms, rg {rg:.1} ms, {} matches", one.log, one.found);
     }
+    print_others("VictoriaLogs", answered, |others| others.victoria);
+    print_others("ClickHouse", answered, |others| others.clickhouse);
     for one in answered.iter().filter(|one| !one.is_exact()) {
         println!("DIFFERS: {}: {}: {} found, {} expected", one.log, one.question.expr, one.found, one.expected);
+    }
+}
+
+/// Prints the CPU of another store relative to that of Bucksaw, by kind, and the questions with the worst ratio.
+fn print_others(name: &str, answered: &[Answered], cost: impl Fn(&OtherCosts) -> Option<f64>) {
+    let ratio = |one: &Answered| Some(cost(&one.others)? / one.cpu.max(LEAST_SECONDS));
+    let mut asked: Vec<(f64, &Answered)> =
+        answered.iter().filter_map(|one| ratio(one).map(|ratio| (ratio, one))).collect();
+    if asked.is_empty() {
+        return;
+    }
+    println!("\nCPU of {name} relative to Bucksaw, cached:\n\n| kind | questions | worst | 10 % | median |");
+    println!("| --- | --- | --- | --- | --- |");
+    let row = |head: &str, ratios: Vec<f64>| {
+        let cells = [0.0, 0.1, 0.5].map(|part| short(quantile(&ratios, part)));
+        println!("| {head} | {} | {} |", ratios.len(), cells.join(" | "));
+    };
+    for kind in Kind::ALL {
+        let of_kind: Vec<f64> =
+            asked.iter().filter(|(_, one)| one.question.kind == kind).map(|(ratio, _)| *ratio).collect();
+        if !of_kind.is_empty() {
+            row(kind.name(), of_kind);
+        }
+    }
+    row("all", asked.iter().map(|(ratio, _)| *ratio).collect());
+    asked.sort_by(|one, other| one.0.total_cmp(&other.0));
+    println!();
+    for (ratio, one) in asked.iter().take(WORST / 2) {
+        let ms = one.cpu * 1e3;
+        println!("{ratio:.2}: {}: {}: {ms:.1} ms, {name} {:.1} ms", one.log, one.question.expr, ms * ratio);
     }
 }
 

@@ -5,7 +5,7 @@
 mod grpc_client;
 mod messages;
 mod protocol;
-mod rival;
+pub(crate) mod rival;
 mod server;
 
 use std::fs::File;

@@ -41,13 +41,13 @@ analytics: {reporting_enabled: false}
 
 /// Another log system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rival {
+pub(crate) enum Rival {
     VictoriaLogs,
     Loki,
 }
 
 impl Rival {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::VictoriaLogs => "victorialogs",
             Self::Loki => "loki",
@@ -79,17 +79,17 @@ impl Rival {
 }
 
 /// A running program with an empty directory, killed on drop.
-pub(super) struct RivalServer {
+pub(crate) struct RivalServer {
     pub(super) rival: Rival,
     child: Child,
     pub(super) dir: PathBuf,
-    pub(super) http: String,
+    pub(crate) http: String,
     pub(super) syslog: String,
     started_cpu: f64,
 }
 
 impl RivalServer {
-    pub(super) fn start(context: &BenchContext, rival: Rival, program: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn start(context: &BenchContext, rival: Rival, program: &Path) -> anyhow::Result<Self> {
         let dir = context.path(rival.name());
         fs::create_dir_all(&dir)?;
         let (http, syslog) = (free_address()?, free_address()?);
@@ -122,7 +122,7 @@ impl RivalServer {
         Ok(server)
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
@@ -155,7 +155,7 @@ impl RivalServer {
     }
 
     /// Asks it to write to files what is in memory.
-    pub(super) fn flush(&self, http: &mut Client) -> anyhow::Result<()> {
+    pub(crate) fn flush(&self, http: &mut Client) -> anyhow::Result<()> {
         match self.rival {
             Rival::VictoriaLogs => http.get("/internal/force_flush")?,
             Rival::Loki => http.call("POST", "/flush", &[], b"")?,
@@ -164,7 +164,7 @@ impl RivalServer {
     }
 
     /// Whether records are only in memory.
-    pub(super) fn has_unwritten(&self, http: &mut Client) -> anyhow::Result<bool> {
+    pub(crate) fn has_unwritten(&self, http: &mut Client) -> anyhow::Result<bool> {
         let metrics = metrics(http)?;
         Ok(match self.rival {
             Rival::VictoriaLogs => sum(&metrics, "vl_storage_rows{type=\"storage/inmemory\"}") > 0.0,
@@ -173,7 +173,7 @@ impl RivalServer {
     }
 
     /// The number of records that a query finds.
-    pub(super) fn count(&self) -> anyhow::Result<u64> {
+    pub(crate) fn count(&self) -> anyhow::Result<u64> {
         let mut http = http_client(&self.http)?;
         let (query, pointer) = match self.rival {
             Rival::VictoriaLogs => ("/select/logsql/query?query=*%20%7C%20stats%20count()%20n&start=-1d", "/n"),

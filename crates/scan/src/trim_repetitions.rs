@@ -73,6 +73,7 @@ mod tests {
         check("(a+b|c*d)e", "(?:ab|d)e");
         check("(ab+)+", "ab");
         check("a*b?", "");
+        check(".*a+b[0-9]+c*", "ab[0-9]");
         check("^[a-z]+ x.*$", "^[a-z]+ x.*$");
         check("a.*b", "a.*b");
     }

@@ -34,10 +34,10 @@ pub(crate) fn find(integers: &[u64], predicate: &TextPredicate<'_>) -> Option<Ro
         }
         MatchAnchor::Start => {
             let ranges = ranges_by_length(value, text.len());
-            // A negative integer starts with its sign.
+            // A negative integer, which starts with its sign, is above all ranges.
             rows_that(integers, |integer| {
                 let range = ranges.get(decimal::decimal_length(integer));
-                integer >= 0 && range.is_some_and(|range| range.contains(&(integer as u64)))
+                range.is_some_and(|range| range.contains(&(integer as u64)))
             })
         }
         MatchAnchor::End => {
