@@ -30,7 +30,7 @@ const REQUEST_BYTES: usize = 4 << 20;
 const STORED_MAX: Duration = Duration::from_secs(60);
 
 /// The table of ClickHouse: lines with an index of their pieces of four bytes, for each 8,192 lines.
-const TABLE: &str = "CREATE TABLE log (line String CODEC(ZSTD(1)), INDEX pieces line TYPE ngrambf_v1(4, 32768, 3, 0) GRANULARITY 1) ENGINE = MergeTree ORDER BY tuple()";
+const TABLE: &str = "CREATE TABLE bench.log (line String CODEC(ZSTD(1)), INDEX pieces line TYPE ngrambf_v1(4, 32768, 3, 0) GRANULARITY 1) ENGINE = MergeTree ORDER BY tuple()";
 
 /// Programs to compare with
 #[derive(Debug, Args)]
@@ -109,11 +109,13 @@ impl OtherStore {
 
     fn clickhouse(installed: &Path, dir: &Path, log: &LogText) -> anyhow::Result<Self> {
         let database = BenchDatabase::start(installed, dir)?;
+        // The default database shows files as tables.
+        database.ask("CREATE DATABASE bench ENGINE = Atomic")?;
         database.ask(TABLE)?;
         for lines in requests(log) {
-            database.ask_bytes(&[b"INSERT INTO log FORMAT LineAsString\n".as_slice(), lines].concat())?;
+            database.ask_bytes(&[b"INSERT INTO bench.log FORMAT LineAsString\n".as_slice(), lines].concat())?;
         }
-        database.ask("OPTIMIZE TABLE log FINAL")?;
+        database.ask("OPTIMIZE TABLE bench.log FINAL")?;
         Ok(Self::ClickHouse(database))
     }
 
@@ -151,8 +153,10 @@ impl OtherStore {
             }
             Self::ClickHouse(database) => {
                 let terms: Vec<String> = question.searches.iter().map(sql).collect();
-                database
-                    .ask(&format!("SELECT count() FROM log WHERE {} SETTINGS max_threads = 1", terms.join(" AND ")))?;
+                database.ask(&format!(
+                    "SELECT count() FROM bench.log WHERE {} SETTINGS max_threads = 1",
+                    terms.join(" AND ")
+                ))?;
             }
         }
         Ok(())
