@@ -31,6 +31,13 @@ impl CodesRef<'_> {
         }
     }
 
+    pub(crate) fn len(self) -> usize {
+        match self {
+            Self::Bytes(ids) => ids.len(),
+            Self::Words(ids) => ids.len(),
+        }
+    }
+
     pub(crate) fn iter(self) -> impl Iterator<Item = usize> {
         let (bytes, words): (&[u8], &[u32]) = match self {
             Self::Bytes(ids) => (ids, &[]),
@@ -58,12 +65,8 @@ impl DecodedCodes {
     /// Maps each code; `None` if a code has no mapping.
     pub(crate) fn mapped(ids: CodesRef<'_>, map: CodesRef<'_>) -> Option<Self> {
         match map {
-            CodesRef::Bytes(map) => {
-                ids.iter().map(|id| map.get(id).copied()).collect::<Option<Vec<u8>>>().map(Self::Bytes)
-            }
-            CodesRef::Words(map) => {
-                ids.iter().map(|id| map.get(id).copied()).collect::<Option<Vec<u32>>>().map(Self::Words)
-            }
+            CodesRef::Bytes(map) => map_all(ids, |id| map.get(id).copied()).map(Self::Bytes),
+            CodesRef::Words(map) => map_all(ids, |id| map.get(id).copied()).map(Self::Words),
         }
     }
 
@@ -75,4 +78,13 @@ impl DecodedCodes {
             Self::Words(ids) => ids.len() * 4,
         }
     }
+}
+
+/// All codes mapped, in memory that is taken once; `None` if a code has no mapping.
+fn map_all<C>(codes: CodesRef<'_>, map: impl Fn(usize) -> Option<C>) -> Option<Vec<C>> {
+    let mut mapped = Vec::with_capacity(codes.len());
+    for code in codes.iter() {
+        mapped.push(map(code)?);
+    }
+    Some(mapped)
 }

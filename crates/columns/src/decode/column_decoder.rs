@@ -75,7 +75,16 @@ impl ColumnBlock {
             ColumnKind::Tables { table_ids, tables, .. } => {
                 let order = table_ids.as_ref()?;
                 let (numbers, tables) = (self.read_codes(order)?, self.tree.tables(tables));
-                let mut values: Vec<Vec<u32>> = vec![Vec::new(); tables.len() + 1];
+                // The sizes that a damaged block claims are not reserved beyond its rows.
+                let mut unclaimed = node.rows;
+                let mut claim = |rows: usize| {
+                    let claimed = rows.min(unclaimed);
+                    unclaimed -= claimed;
+                    Vec::with_capacity(claimed)
+                };
+                let of_tables: Vec<Vec<u32>> = tables.iter().map(|table| claim(table.rows)).collect();
+                let mut values = vec![claim(node.rows)];
+                values.extend(of_tables);
                 let mut rows = Vec::with_capacity(node.rows);
                 for (value, table) in self.resolve_codes(&numbers)?.iter().enumerate() {
                     let list = values.get_mut(table)?;
