@@ -51,7 +51,7 @@ pub(super) struct OtherCosts {
     pub(super) clickhouse: Option<f64>,
 }
 
-enum OtherStore {
+enum RivalStore {
     VictoriaLogs(RivalServer),
     ClickHouse(BenchDatabase),
 }
@@ -65,7 +65,7 @@ pub(super) fn ask(
 ) -> anyhow::Result<Vec<OtherCosts>> {
     let mut costs = vec![OtherCosts::default(); questions.len()];
     if let Some(program) = &args.victoria {
-        let store = OtherStore::victoria(context, program, log)?;
+        let store = RivalStore::victoria(context, program, log)?;
         for (costs, question) in costs.iter_mut().zip(questions) {
             costs.victoria = store.cost(question)?;
         }
@@ -74,7 +74,7 @@ pub(super) fn ask(
     }
     if let Some(installed) = &args.clickhouse {
         let dir = context.path("clickhouse");
-        let store = OtherStore::clickhouse(installed, &dir, log)?;
+        let store = RivalStore::clickhouse(installed, &dir, log)?;
         for (costs, question) in costs.iter_mut().zip(questions) {
             costs.clickhouse = store.cost(question)?;
         }
@@ -84,7 +84,7 @@ pub(super) fn ask(
     Ok(costs)
 }
 
-impl OtherStore {
+impl RivalStore {
     fn victoria(context: &BenchContext, program: &Path, log: &LogText) -> anyhow::Result<Self> {
         let server = RivalServer::start(context, Rival::VictoriaLogs, program)?;
         let mut http = http_client(&server.http)?;
