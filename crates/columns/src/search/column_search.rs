@@ -1,8 +1,8 @@
 //! Searches columns for a needle, without building lines.
 //!
 //! A [predicate](TextPredicate) goes down the tree of columns: which values contain a text, start with it, end with it, or
-//! equal it? A dictionary is searched once per distinct value. Numbers are searched by arithmetic, and only for texts that they can contain.
-//! A table is searched for every [alignment](Alignments) of the text with its columns.
+//! equal it? A dictionary is searched once per distinct value. Numbers are searched by arithmetic, and only for texts that they
+//! can contain. A table is searched for every [alignment](Alignments) of the text with its columns.
 #![deny(clippy::indexing_slicing)]
 
 use bucksaw_search::{Bitmap, RowSet};

@@ -151,13 +151,13 @@ impl<'b> NeedleOccurrences<'b> {
 
     /// All occurrences of the needle.
     fn find_all(&self, text: &[u8]) -> Vec<u32> {
-        self.count(text, offsets_of(1, |from| self.needle.find(text, from)).collect())
+        self.count(text, successive_offsets(1, |from| self.needle.find(text, from)))
     }
 
     /// All occurrences of the core; if it can overlap itself, only those that do not overlap.
     fn find_all_cores(&self, text: &[u8]) -> Vec<u32> {
         let step = self.needle.core().len();
-        self.count(text, offsets_of(step, |from| self.needle.find_core(text, from)).collect())
+        self.count(text, successive_offsets(step, |from| self.needle.find_core(text, from)))
     }
 
     /// Adds the work of finding these occurrences.
@@ -169,9 +169,9 @@ impl<'b> NeedleOccurrences<'b> {
 }
 
 /// The offsets that `find` returns, each search starting `step` bytes behind the previous offset.
-fn offsets_of(step: usize, find: impl Fn(usize) -> Option<usize>) -> impl Iterator<Item = u32> {
-    let first = find(0);
-    std::iter::successors(first, move |at| find(at + step)).map(|at| at as u32)
+fn successive_offsets(step: usize, find: impl Fn(usize) -> Option<usize>) -> Vec<u32> {
+    let next = |at: &usize| find(at + step);
+    std::iter::successors(find(0), next).map(|at| at as u32).collect()
 }
 
 /// The offsets that lie in a column, of those in its frame.
