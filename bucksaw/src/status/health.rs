@@ -129,7 +129,7 @@ fn problems(node: &NodeFields) -> Vec<String> {
     problems.extend(text(node, "version_skew").map(str::to_owned));
     if let Some(ahead) = seconds("retention_suspended_clock_ahead_seconds") {
         problems.push(format!(
-            "removes nothing by age: its clock jumped {} ahead; correct it, or retention resumes in {}",
+            "removes nothing by age: its clock is {} ahead, as after a long stop or a jump; set it right if it is wrong, or retention resumes in {}",
             human_seconds(ahead),
             human_seconds(seconds("retention_suspended_remaining_seconds").unwrap_or_default())
         ));
@@ -332,7 +332,7 @@ mod tests {
                 "- h uses more than three quarters of its memory for the index of stored segments, and accepts nothing once \
                  that is used up: raise --memory-limit, or lower --retention-bytes or --retention-age",
                 "- f speaks version 1.9",
-                "- f removes nothing by age: its clock jumped 8d0h ahead; correct it, or retention resumes in 1d0h",
+                "- f removes nothing by age: its clock is 8d0h ahead, as after a long stop or a jump; set it right if it is wrong, or retention resumes in 1d0h",
                 "- f keeps records in its queue since T: no answer",
                 "- f has 0 B on disk for ClickHouse: no way",
                 "- i has had no connection to Kafka since T: refused",

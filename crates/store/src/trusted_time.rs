@@ -7,7 +7,7 @@ use bucksaw_env::backed_up_file::{self, BackedUpFile, BackupState};
 use bucksaw_env::{lock, log_limited};
 use bucksaw_record::Millis;
 use serde::{Deserialize, Serialize};
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use crate::clock_guard::{ClockGuard, Suspension};
 use crate::segment_store::SegmentStore;
@@ -51,10 +51,10 @@ impl SegmentStore {
         self.metrics.retention_suspended.set(suspension.is_some().into());
         let before = std::mem::replace(&mut *lock(&self.suspension), suspension);
         match suspension {
-            Some(Suspension { ahead, left }) if before.is_none_or(|before| before.ahead != ahead) => error!(
+            Some(Suspension { ahead, left }) if before.is_none_or(|before| before.ahead != ahead) => warn!(
                 ahead_seconds = ahead.as_secs(),
                 suspended_seconds = left.as_secs(),
-                "the wall clock jumped forward: retention by age is suspended, and the trash is kept; set the clock right if it is wrong"
+                "the wall clock is ahead: this node was off, or the clock jumped; retention by age is suspended, and the trash is kept, for as long as that or until the clock is set right"
             ),
             Some(_) => {}
             None => {

@@ -81,7 +81,7 @@ export function problems(node: NodeFacts, when: (time: string) => string = (time
   if (suspended !== undefined) {
     const [ahead, left] = [suspended.clock_ahead_seconds, duration(suspended.remaining_seconds)];
     found.push(
-      `It removes nothing by age: its clock jumped ${duration(ahead)} ahead. Correct it, or retention resumes in ${left}.`,
+      `It removes nothing by age: its clock is ${duration(ahead)} ahead, as after a long stop or a jump. Set it right if it is wrong, or retention resumes in ${left}.`,
     );
   }
   const sinceTime = (time?: string | null) => (time ? ` since ${when(time)}` : "");
