@@ -34,6 +34,10 @@ pub(crate) struct EncodeArgs {
     #[arg(long, value_name = "SIZE", default_value = "256MB")]
     sample: crate::context::Size,
 
+    /// Level of zstd of the final codec; that of the store if omitted
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(1..=19))]
+    level: Option<u8>,
+
     /// Encode generated texts that are hard to compress instead of files
     #[arg(long, conflicts_with = "files")]
     hostile: bool,
@@ -48,7 +52,8 @@ pub(crate) fn run(args: &EncodeArgs, context: &BenchContext) -> anyhow::Result<(
         for round in 1..=args.rounds as usize {
             let load = machine::load();
             eprintln!("{subject}, round {round}");
-            results.runs.push(BenchRun { subject: subject.to_owned(), round, load, figures: measure(text)? });
+            let figures = measure(text, args.level)?;
+            results.runs.push(BenchRun { subject: subject.to_owned(), round, load, figures });
         }
         Ok(())
     };
@@ -64,8 +69,11 @@ pub(crate) fn run(args: &EncodeArgs, context: &BenchContext) -> anyhow::Result<(
     context.report_in_rows(&results)
 }
 
-fn measure(text: &[u8]) -> anyhow::Result<Vec<Figure>> {
-    let config = Config::default();
+fn measure(text: &[u8], level: Option<u8>) -> anyhow::Result<Vec<Figure>> {
+    let mut config = Config::default();
+    if let Some(level) = level {
+        config.codec_final = Codec::Columns(level);
+    }
     let block_bytes = usize::try_from(config.block_bytes)?;
     let quick = timed(text, block_bytes, columns(config.codec_quick))?;
     let good = timed(text, block_bytes, columns(config.codec_final))?;
