@@ -67,7 +67,7 @@ impl BlockUnit {
             }
             (_, Some(opened), Some(work_max)) => (opened, work_max, true),
             (Some(text), _, _) => return Ok(search_text(text, visit)),
-            (None, ..) => (Arc::new(CachedBlock::new(source.open(*index)?)), u64::MAX, false),
+            (None, ..) => (Arc::new(self.open()?), u64::MAX, false),
         };
         let damaged = || source.mark_damaged(*index, "the columns of the block cannot be decoded");
         // The work of a search that was stopped halfway says nothing about the next one.
@@ -110,6 +110,17 @@ impl BlockUnit {
         };
         self.block_cache.insert(key, &opened);
         Ok(scanned)
+    }
+
+    fn open(&self) -> Result<CachedBlock, ReadError> {
+        let BlockRef { source, index } = &self.block;
+        let mut block = source.open(*index)?;
+        if let SearchableBlock::Columns(columns) = &mut block
+            && let Some(filter) = self.block_cache.cached_filter((source.id(), *index))
+        {
+            columns.escaped_bytes = BlockFilter::new(&filter).escaped_bytes();
+        }
+        Ok(CachedBlock::new(block))
     }
 
     /// Whether the skip filter admits a match in one of the requested streams.

@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 
 use bucksaw_record::RecordView;
 use bucksaw_record::expr::{self, Limit, Test};
-use bucksaw_search::{CancelPoll, Needle};
+use bucksaw_search::{AsciiSet, CancelPoll, Needle};
 
 use crate::error::CompileError;
 use crate::fields::lookup;
@@ -30,7 +30,7 @@ pub(crate) struct FieldTerm {
     /// Texts that a record must contain unless it contains an escape, the rarer one first.
     pub(crate) needles: Vec<Needle>,
     /// The starts of all escapes in which a needle may be written.
-    pub(crate) escapes: Vec<Needle>,
+    escapes: Vec<Needle>,
     /// A text that the value of an attribute must contain; `None` if it may be any.
     pub(crate) attribute_needle: Option<Needle>,
     /// Whether candidates are found by a value, and so are rarer than records with the field.
@@ -97,6 +97,13 @@ impl FieldTerm {
     /// Texts that a line with the field contains, escapes aside.
     pub(crate) fn name_needles(&self) -> &[Needle] {
         self.needles.get(usize::from(self.has_value_needle)..).unwrap_or_default()
+    }
+
+    /// The starts of the escapes in which a needle may be written in lines that write at most these ASCII bytes as escapes.
+    pub(crate) fn escapes(&self, escaped_bytes: AsciiSet) -> &[Needle] {
+        let may_be_escaped = |byte: &u8| !byte.is_ascii() || escaped_bytes.contains(*byte);
+        let is_escaped = self.needles.iter().any(|needle| needle.text().iter().any(may_be_escaped));
+        if is_escaped { &self.escapes } else { &[] }
     }
 
     /// Memory of a regex in bytes; other tests take little.

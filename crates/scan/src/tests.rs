@@ -64,7 +64,9 @@ fn check_columns(mut bound: BoundPlan, records: &[&[u8]], found: &[usize]) {
     let TextEncoding::Columns(columns) = packed.text else { return };
     let block = ColumnBlock::open(columns, count, text.len()).unwrap();
     let map = RecordMap::identity(count);
-    let lines = bound.match_rows(RecordBlock::new(&block, &map).unwrap(), RowSet::All, &|| false).unwrap();
+    let records_of_block =
+        RecordBlock::new(&block, &map).unwrap().with_escaped_bytes(Filter::new(&packed.filter).escaped_bytes());
+    let lines = bound.match_rows(records_of_block, RowSet::All, &|| false).unwrap();
     for row in 0..count {
         let is_found = lines.contains(row);
         let record = records[row % records.len()];

@@ -33,6 +33,7 @@
 //! assert!(!rows.contains(0) && rows.contains(1));
 //! ```
 
+mod ascii_set;
 mod automaton;
 mod cancel_poll;
 mod layout;
@@ -40,6 +41,7 @@ mod needle;
 mod row_set;
 mod search_block;
 
+pub use ascii_set::AsciiSet;
 pub use automaton::{Automaton, DEAD, MATCHED, Transition};
 pub use cancel_poll::CancelPoll;
 pub use layout::{LayoutOffset, LayoutPart, LayoutReader, TestedText};

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use bucksaw_binary::{ByteReader, put_delta, put_varint};
 use bucksaw_columns::{Encoder, TextEncoding};
 use bucksaw_record::{Id, Labels, Millis, Producer};
-use bucksaw_search::SearchBlock;
+use bucksaw_search::{AsciiSet, SearchBlock};
 
 use crate::attribute_column::{decode_attributes, encode_attributes};
 use crate::frame::is_text_of_rows;
@@ -305,6 +305,8 @@ pub struct ColumnarBlock {
     pub slices: Vec<StreamSlice>,
     /// The lines of all slices.
     pub columns: bucksaw_columns::ColumnBlock,
+    /// The ASCII bytes that lines may write as an escape of JSON: all, or those that the filter of the block knows.
+    pub escaped_bytes: AsciiSet,
     /// Which lines are which record.
     map: RecordMap,
 }
@@ -317,14 +319,14 @@ impl ColumnarBlock {
 
     /// The records of all slices; `None` never happens in a block that was opened.
     pub fn records(&self) -> Option<RecordBlock<'_, bucksaw_columns::ColumnBlock>> {
-        RecordBlock::new(&self.columns, &self.map)
+        Some(RecordBlock::new(&self.columns, &self.map)?.with_escaped_bytes(self.escaped_bytes))
     }
 
     /// Opens compressed columns; `None` if they are damaged.
     pub(crate) fn open(slices: Vec<StreamSlice>, packed: Vec<u8>, raw_len: usize) -> Option<Self> {
         let map = RecordMap::of(slices.iter().map(|slice| &*slice.rows))?;
         let columns = bucksaw_columns::ColumnBlock::open(packed, map.line_count(), raw_len)?;
-        Some(Self { slices, columns, map })
+        Some(Self { slices, columns, escaped_bytes: AsciiSet::ALL, map })
     }
 }
 

@@ -9,7 +9,7 @@
 use std::ops::{ControlFlow, Range};
 
 use bucksaw_record::{AttributeShape, RecordView, RowAttributes};
-use bucksaw_search::{Bitmap, CancelPoll, Needle, RowSet, SearchBlock};
+use bucksaw_search::{AsciiSet, Bitmap, CancelPoll, Needle, RowSet, SearchBlock};
 
 use crate::Rows;
 
@@ -40,6 +40,7 @@ pub enum RecordPart<'a> {
 pub struct RecordBlock<'a, B> {
     lines: &'a B,
     map: &'a RecordMap,
+    escaped_bytes: AsciiSet,
 }
 
 impl<B> Clone for RecordBlock<'_, B> {
@@ -153,7 +154,17 @@ fn value_lines(shape: AttributeShape<'_>) -> usize {
 impl<'a, B: SearchBlock> RecordBlock<'a, B> {
     /// A block of lines as records; `None` if the map is that of another number of lines.
     pub fn new(lines: &'a B, map: &'a RecordMap) -> Option<Self> {
-        (lines.row_count() == map.line_count()).then_some(Self { lines, map })
+        (lines.row_count() == map.line_count()).then_some(Self { lines, map, escaped_bytes: AsciiSet::ALL })
+    }
+
+    /// The block, of which only these ASCII bytes may be written as escapes of JSON.
+    pub fn with_escaped_bytes(self, escaped_bytes: AsciiSet) -> Self {
+        Self { escaped_bytes, ..self }
+    }
+
+    /// The ASCII bytes that lines may write as an escape of JSON.
+    pub fn escaped_bytes(&self) -> AsciiSet {
+        self.escaped_bytes
     }
 
     /// The block, whose rows are lines.

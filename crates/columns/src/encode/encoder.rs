@@ -105,6 +105,7 @@ impl Encoder {
             self.tree_encoder.filter.begin(filter_bytes_max);
             self.tree_encoder.filter.add(text);
         }
+        self.tree_encoder.filter.read_escapes(text);
         EncodedText { text: packed, filter: self.tree_encoder.filter.finish(filter_bytes_max) }
     }
 
@@ -136,6 +137,7 @@ impl Encoder {
         let lines = LineOffsets::of(text, classes, usize::MAX);
         let columns = lines.and_then(|lines| self.encode_columns(text, &lines, WorkBudget::unlimited(), level));
         let Some(columns) = columns else { return self.encode(text, classes, level) };
+        self.tree_encoder.filter.read_escapes(text);
         EncodedText { text: TextEncoding::Columns(columns), filter: self.tree_encoder.filter.finish(usize::MAX) }
     }
 

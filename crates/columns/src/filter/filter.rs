@@ -6,18 +6,24 @@
 //!
 //! ```text
 //!   offset  size  meaning
-//!        0     1  version of the filter, 1
-//!        1    32  one bit per byte value that occurs
-//!       33    8n  one bit per gram
+//!        0     1  version of the filter, 2
+//!        1    16  one bit per ASCII byte that an escape of JSON stands for
+//!       17    32  one bit per byte value that occurs
+//!       49    8n  one bit per gram
 //! ```
-//! A filter of an unknown version or length excludes nothing, so a later release may add a version.
+//! Version 1 has no bits of escapes. A filter of an unknown version or length excludes nothing, so a later release may add a
+//! version.
 
-use bucksaw_search::SkipFilter;
+use bucksaw_search::{AsciiSet, SkipFilter};
 
 use crate::filter::grams::{BITS_LOG, for_each_gram};
 
-/// The version byte.
-pub(super) const FILTER_VERSION: u8 = 1;
+/// The version byte, and that of filters without the set of escaped bytes.
+pub(super) const FILTER_VERSION: u8 = 2;
+const VERSION_WITHOUT_ESCAPES: u8 = 1;
+
+/// Bytes of the set of escaped bytes.
+pub(super) const ESCAPED_SET: usize = 16;
 
 /// Bytes of the set of byte values.
 pub(super) const BYTE_SET: usize = 32;
@@ -30,24 +36,40 @@ pub(super) fn scaled_bit(place: u32, bits: usize) -> usize {
 
 /// A filter as stored. It never excludes a text that occurs; bytes that are no filter exclude nothing.
 #[derive(Clone, Copy, Debug)]
-pub struct Filter<'a>(Option<(&'a [u8; BYTE_SET], &'a [u8])>);
+pub struct Filter<'a> {
+    /// The set of bytes and the bits of the grams.
+    sets: Option<(&'a [u8; BYTE_SET], &'a [u8])>,
+    escaped: AsciiSet,
+}
 
 impl<'a> Filter<'a> {
     /// Reads a filter.
     pub fn new(bytes: &'a [u8]) -> Self {
-        let known = bytes.split_first().filter(|(kind, _)| **kind == FILTER_VERSION);
-        let parts = known.and_then(|(_, rest)| rest.split_first_chunk());
-        Self(parts.filter(|(_, bits)| !bits.is_empty() && bits.len() % 8 == 0))
+        let (escaped, sets) = match bytes.split_first() {
+            Some((&FILTER_VERSION, rest)) => match rest.split_first_chunk::<ESCAPED_SET>() {
+                Some((escaped, sets)) => (AsciiSet::from_le_bytes(*escaped), sets),
+                None => (AsciiSet::ALL, &[][..]),
+            },
+            Some((&VERSION_WITHOUT_ESCAPES, sets)) => (AsciiSet::ALL, sets),
+            _ => (AsciiSet::ALL, &[][..]),
+        };
+        let sets = sets.split_first_chunk().filter(|(_, bits)| !bits.is_empty() && bits.len() % 8 == 0);
+        Self { sets, escaped: if sets.is_some() { escaped } else { AsciiSet::ALL } }
+    }
+
+    /// The ASCII bytes that an escape of JSON in some line may stand for.
+    pub fn escaped_bytes(self) -> AsciiSet {
+        self.escaped
     }
 
     /// Whether a line may contain the byte.
     pub fn may_contain_byte(self, byte: u8) -> bool {
-        self.0.is_none_or(|(set, _)| set.get(byte as usize / 8).is_some_and(|bits| bits >> (byte % 8) & 1 == 1))
+        self.sets.is_none_or(|(set, _)| set.get(byte as usize / 8).is_some_and(|bits| bits >> (byte % 8) & 1 == 1))
     }
 
     /// Whether a line may contain the text; with `any_case`, ASCII letters in either case.
     pub fn may_contain(self, text: &[u8], any_case: bool) -> bool {
-        let Some((_, bits)) = self.0 else { return true };
+        let Some((_, bits)) = self.sets else { return true };
         let mut is_possible = text.iter().all(|byte| {
             let other = any_case
                 && (self.may_contain_byte(byte.to_ascii_lowercase())
@@ -65,5 +87,9 @@ impl<'a> Filter<'a> {
 impl SkipFilter for Filter<'_> {
     fn may_contain(&self, text: &[u8], any_case: bool) -> bool {
         Filter::may_contain(*self, text, any_case)
+    }
+
+    fn escaped_bytes(&self) -> AsciiSet {
+        self.escaped
     }
 }

@@ -1,11 +1,17 @@
 //! Building a gram filter.
 
-use crate::filter::filter::{BYTE_SET, FILTER_VERSION, scaled_bit};
+use bucksaw_search::AsciiSet;
+
+use crate::filter::escaped_bytes::escaped_bytes;
+use crate::filter::filter::{BYTE_SET, ESCAPED_SET, FILTER_VERSION, scaled_bit};
 use crate::filter::grams::{BITS_LOG, GRAM_BYTES_MAX, SHORT_GRAM_BYTES, for_each_gram_of_run, leading_run};
 use crate::filter::recent_runs::RecentRuns;
 
 /// Bits of the stored filter per bit that is set while it is built, in quarters.
 const QUARTER_BITS: usize = 7;
+
+/// Bytes of a stored filter before the bits of its grams.
+const HEAD_BYTES: usize = 1 + ESCAPED_SET + BYTE_SET;
 
 /// Runs of texts of at least this many bytes are looked up among the recent runs. Long texts are lines or parts of
 /// lines, of which some recur; shorter texts are distinct values of a column.
@@ -31,6 +37,8 @@ const FILTER_WORDS: usize = 1 << (BITS_LOG - u64::BITS.ilog2());
 pub(crate) struct FilterBuilder {
     bytes: [bool; 256],
     words: Box<[u64; FILTER_WORDS]>,
+    /// All, until the text was read.
+    escaped: AsciiSet,
     /// Runs of long texts whose grams were added.
     recent: RecentRuns,
     /// Bytes until the next check for saturation.
@@ -51,6 +59,7 @@ impl FilterBuilder {
         Self {
             bytes: [false; 256],
             words,
+            escaped: AsciiSet::ALL,
             recent,
             bytes_until_check: SATURATION_CHECK_BYTES,
             is_saturated: false,
@@ -72,6 +81,7 @@ impl FilterBuilder {
     pub(crate) fn clear(&mut self) {
         self.bytes.fill(false);
         self.words.fill(0);
+        self.escaped = AsciiSet::ALL;
         self.recent.clear();
         (self.bytes_until_check, self.is_saturated) = (SATURATION_CHECK_BYTES, false);
         (self.bytes_max, self.set_bits_unsaturated) = (usize::MAX, 0);
@@ -99,6 +109,11 @@ impl FilterBuilder {
             }
             from += len + 1;
         }
+    }
+
+    /// Reads the escapes of the text, all of whose bytes were added.
+    pub(crate) fn read_escapes(&mut self, text: &[u8]) {
+        self.escaped = if self.bytes[usize::from(b'\\')] { escaped_bytes(text) } else { AsciiSet::default() };
     }
 
     #[inline]
@@ -177,16 +192,19 @@ impl FilterBuilder {
     /// keeps only the set of bytes.
     pub(crate) fn finish(&mut self, bytes_max: usize) -> Vec<u8> {
         let words = self.stored_words(self.count_set_bits(), bytes_max);
-        let mut out = vec![0; 1 + BYTE_SET + words * 8];
-        let (head, bits) = out.split_at_mut(1 + BYTE_SET);
-        head[0] = FILTER_VERSION;
+        let mut out = vec![0; HEAD_BYTES + words * 8];
+        let (head, bits) = out.split_at_mut(HEAD_BYTES);
+        let (version, sets) = head.split_at_mut(1);
+        version.fill(FILTER_VERSION);
+        let (escaped, bytes) = sets.split_at_mut(ESCAPED_SET);
+        escaped.copy_from_slice(&self.escaped.to_le_bytes());
         for (byte, _) in self.bytes.iter().enumerate().filter(|(_, is)| **is) {
-            head[1 + byte / 8] |= 1 << (byte % 8);
+            bytes[byte / 8] |= 1 << (byte % 8);
         }
         self.scale(bits);
         if are_saturated(bits) {
             bits[..8].fill(!0);
-            out.truncate(1 + BYTE_SET + 8);
+            out.truncate(HEAD_BYTES + 8);
         }
         self.clear();
         out

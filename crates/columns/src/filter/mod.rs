@@ -1,5 +1,6 @@
 //! The gram filter: which texts a block cannot contain.
 
+mod escaped_bytes;
 #[expect(clippy::module_inception, reason = "the main type of the module")]
 mod filter;
 mod filter_builder;

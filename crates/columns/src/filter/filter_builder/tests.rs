@@ -202,10 +202,10 @@ fn a_filter_keeps_within_its_byte_limit() {
             .count()
     };
     let half = filter(all / 2);
-    assert!(half.len() <= all / 2 + 41 && half.len() > all / 3, "{} of {all}", half.len());
+    assert!(half.len() <= all / 2 + HEAD_BYTES + 8 && half.len() > all / 3, "{} of {all}", half.len());
     assert!(passed(&half) < 100, "{}", passed(&half));
     let smallest = filter(all / 8);
-    assert!(smallest.len() == 41 && passed(&smallest) == 1_000, "{}", smallest.len());
+    assert!(smallest.len() == HEAD_BYTES + 8 && passed(&smallest) == 1_000, "{}", smallest.len());
     assert!(!Filter::new(&smallest).may_contain_byte(b'g'), "the set of bytes is kept");
 }
 
@@ -236,7 +236,7 @@ fn a_saturated_filter_is_dropped() {
     assert!(indexed < text.len() / 2, "{indexed}");
     builder.add(b"Z");
     let bytes = builder.finish(usize::MAX);
-    assert!(bytes.len() < 50, "{}", bytes.len());
+    assert_eq!(bytes.len(), HEAD_BYTES + 8);
     let filter = Filter::new(&bytes);
     assert!(
         filter.may_contain(&[0x81, 0x99, 0xa5, 0xfe, 0x90], false)
@@ -271,9 +271,33 @@ fn numbers_and_addresses_are_distinguished() {
 
 #[test]
 fn unknown_filter_bytes_exclude_nothing() {
-    for bytes in [vec![], vec![0; 32 + 64], vec![1; 33], vec![1; 33 + 7], vec![2; 33 + 8]] {
-        assert!(Filter::new(&bytes).may_contain(b"anything", false) && Filter::new(&bytes).may_contain_byte(0));
+    for bytes in [vec![], vec![0; 32 + 64], vec![1; 33], vec![1; 33 + 7], vec![2; 9], vec![2; 49 + 9], vec![3; 49 + 8]]
+    {
+        let filter = Filter::new(&bytes);
+        assert!(filter.may_contain(b"anything", false) && filter.may_contain_byte(0));
+        assert_eq!(filter.escaped_bytes(), AsciiSet::ALL);
     }
+}
+
+#[test]
+fn escaped_bytes_are_kept() {
+    let text = br#"{"path":"\/a","name":"\u0041nna","note":"no escape of the others, not even of u0042"}"#;
+    let mut builder = FilterBuilder::new();
+    builder.add(text);
+    builder.read_escapes(text);
+    let bytes = builder.finish(usize::MAX);
+    let escaped = Filter::new(&bytes).escaped_bytes();
+    assert!(escaped.contains(b'/') && escaped.contains(b'A') && !escaped.contains(b'B') && !escaped.contains(b'a'));
+    builder.add(b"nothing");
+    builder.read_escapes(b"nothing");
+    assert_eq!(Filter::new(&builder.finish(usize::MAX)).escaped_bytes(), AsciiSet::default());
+    // A text that was not read may have any.
+    builder.add(text);
+    assert_eq!(Filter::new(&builder.finish(usize::MAX)).escaped_bytes(), AsciiSet::ALL);
+    let earlier = [&[1], &bytes[1 + ESCAPED_SET..]].concat();
+    let earlier = Filter::new(&earlier);
+    assert!(earlier.may_contain(b"Anna", true) || earlier.may_contain(b"nna", false));
+    assert!(!earlier.may_contain(b"absent", false) && earlier.escaped_bytes() == AsciiSet::ALL);
 }
 
 #[test]
