@@ -53,6 +53,7 @@ pub mod fields;
 mod level_term;
 mod line_regex;
 mod line_term;
+mod literal_beside_classes;
 mod plan;
 mod plan_node;
 mod record_boundaries;

@@ -143,11 +143,8 @@ impl RegexEngine {
 
     /// Whether a text has a match. Meaningless after a cancellation.
     pub(crate) fn is_match(&self, text: &[u8], cancel_poll: &CancelPoll<'_>) -> bool {
-        match &self.meta {
-            // Without the end of the match, which takes another search if the engine begins at a literal inside.
-            Some(meta) if text.len() <= META_WORK / self.nfa.states().len().max(1) => meta.is_match(text),
-            _ => self.find_end(text, cancel_poll).is_some(),
-        }
+        // The meta engine's own `is_match` needs no end, but where a literal recurs it falls back to the slowest of its automata.
+        self.find_end(text, cancel_poll).is_some()
     }
 
     /// The end of the first match found from the left. Meaningless after a cancellation.

@@ -14,6 +14,7 @@ use crate::CompileError;
 use crate::automaton::build_automaton;
 use crate::error::quoted_pattern;
 use crate::line_regex::{can_restrict_to_lines, restrict_to_lines};
+use crate::literal_beside_classes::LiteralBesideClasses;
 use crate::record_boundaries::{OCCURRENCE_WORK, ScanWindow, TESTED_BYTE_WORK, any_part};
 use crate::regex_engine::RegexEngine;
 use crate::required_literals::RequiredLiterals;
@@ -43,6 +44,8 @@ pub(crate) struct RegexTerm {
     record_engine: RegexEngine,
     /// For the text of many lines.
     chunk_engine: ChunkEngine,
+    /// The regex as a literal beside classes, if it is one.
+    literal_beside_classes: Option<LiteralBesideClasses>,
     /// Texts that every match contains.
     pub(crate) required_literals: RequiredLiterals,
     /// For columns; `None` if the required literals are exact, or if it would be too large.
@@ -126,6 +129,7 @@ impl RegexTerm {
 
     fn from_hir(hir: Hir) -> Result<Self, String> {
         let record_engine = RegexEngine::new(&hir)?;
+        let literal_beside_classes = LiteralBesideClasses::of(&hir);
         let required_literals = RequiredLiterals::of(&hir);
         let automaton = |anchored, is_needed: bool| if is_needed { build_automaton(&hir, anchored) } else { None };
         let column_automaton = automaton(Anchored::No, !required_literals.is_exact);
@@ -139,7 +143,14 @@ impl RegexTerm {
         } else {
             ChunkEngine::Unsupported
         };
-        Ok(Self { record_engine, chunk_engine, required_literals, column_automaton, prefix_automaton })
+        Ok(Self {
+            record_engine,
+            chunk_engine,
+            literal_beside_classes,
+            required_literals,
+            column_automaton,
+            prefix_automaton,
+        })
     }
 
     /// Memory in bytes, without the caches of searches.
@@ -161,7 +172,10 @@ impl RegexTerm {
     }
 
     pub(crate) fn matches_text(&self, text: &[u8], cancel_poll: &CancelPoll<'_>) -> bool {
-        self.record_engine.is_match(text, cancel_poll)
+        match &self.literal_beside_classes {
+            Some(term) => term.find(text, 0, || ()).is_some(),
+            None => self.record_engine.is_match(text, cancel_poll),
+        }
     }
 
     pub(crate) fn matches_record(&self, record: RecordView<'_>, cancel_poll: &CancelPoll<'_>) -> bool {
@@ -186,6 +200,7 @@ impl RegexTerm {
     pub(crate) fn text_weight(&self) -> u64 {
         match self.required_literals.clauses.as_slice() {
             [] => ENGINE_BYTE_WORK,
+            _ if self.literal_beside_classes.is_some() => 1,
             _ if self.leading_literal().is_some() => 1,
             _ if self.required_literals.is_exact || self.required_literals.literal_prefix == Some(0) => {
                 SKIPPED_BYTE_WORK
@@ -212,6 +227,10 @@ impl RegexTerm {
 
     /// The start of the first record at or after `from` in which the regex matches.
     pub(crate) fn seek(&self, span: &ScanWindow<'_>, from: usize) -> Option<usize> {
+        if let Some(term) = &self.literal_beside_classes {
+            let hit = term.find(span.records.text.get(..span.end)?, from, || span.add_work(OCCURRENCE_WORK))?;
+            return Some(span.records.record_start(from, hit));
+        }
         if let Some(needle) = self.leading_literal() {
             return self.seek_by_literal(needle, span, from);
         }

@@ -141,12 +141,25 @@ impl LiteralExtractor {
             };
             union.extend(best);
         }
+        drop_superfluous(&mut union);
         if union.len() > CLAUSE_LITERALS_MAX {
             self.is_exact = false;
             return;
         }
         self.clauses.push(union);
     }
+}
+
+/// Leaves out each text that contains another one, which finds at least as much.
+fn drop_superfluous(union: &mut Vec<RequiredLiteral>) {
+    let all = std::mem::take(union);
+    let is_superfluous = |(number, text): (usize, &RequiredLiteral)| {
+        all.iter().enumerate().any(|(other_number, other)| {
+            let is_other = other_number < number || other.bytes.len() < text.bytes.len();
+            is_other && other.any_case == text.any_case && memchr::memmem::find(&text.bytes, &other.bytes).is_some()
+        })
+    };
+    union.extend(all.iter().enumerate().filter(|entry| !is_superfluous(*entry)).map(|(_, text)| text.clone()));
 }
 
 /// The letter, in lower case, if a class consists of its two cases.
@@ -185,6 +198,9 @@ mod tests {
     fn needles_of_regexes() {
         check("abc", "abc !");
         check("abc|de|f", "abc|de|f !");
+        check("abc|ab|xaby|ab|cd", "ab|cd !");
+        check("(?i)abc|bc", "bc/i !");
+        check("abc|(?i:ab)", "abc|ab/i !");
         check("^abc", "abc");
         check("a.*bc", "bc");
         check("ab[0-9]+cd", "ab… & cd");
