@@ -12,6 +12,7 @@ pub(crate) enum DecodedCodes {
     /// One byte each, read from the frame.
     Packed(Payload),
     Bytes(Vec<u8>),
+    Pairs(Vec<u16>),
     Words(Vec<u32>),
 }
 
@@ -19,6 +20,7 @@ pub(crate) enum DecodedCodes {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CodesRef<'b> {
     Bytes(&'b [u8]),
+    Pairs(&'b [u16]),
     Words(&'b [u32]),
 }
 
@@ -27,6 +29,7 @@ impl CodesRef<'_> {
     pub(crate) fn get(self, at: usize) -> Option<usize> {
         match self {
             Self::Bytes(ids) => ids.get(at).map(|id| *id as usize),
+            Self::Pairs(ids) => ids.get(at).map(|id| *id as usize),
             Self::Words(ids) => ids.get(at).map(|id| *id as usize),
         }
     }
@@ -34,16 +37,19 @@ impl CodesRef<'_> {
     pub(crate) fn len(self) -> usize {
         match self {
             Self::Bytes(ids) => ids.len(),
+            Self::Pairs(ids) => ids.len(),
             Self::Words(ids) => ids.len(),
         }
     }
 
     pub(crate) fn iter(self) -> impl Iterator<Item = usize> {
-        let (bytes, words): (&[u8], &[u32]) = match self {
-            Self::Bytes(ids) => (ids, &[]),
-            Self::Words(ids) => (&[], ids),
+        let (bytes, pairs, words): (&[u8], &[u16], &[u32]) = match self {
+            Self::Bytes(ids) => (ids, &[], &[]),
+            Self::Pairs(ids) => (&[], ids, &[]),
+            Self::Words(ids) => (&[], &[], ids),
         };
-        bytes.iter().map(|id| *id as usize).chain(words.iter().map(|id| *id as usize))
+        let pairs = pairs.iter().map(|id| *id as usize);
+        bytes.iter().map(|id| *id as usize).chain(pairs).chain(words.iter().map(|id| *id as usize))
     }
 }
 
@@ -55,6 +61,11 @@ impl DecodedCodes {
             return below.then_some(Self::Packed(ids.planes));
         }
         let count = planes.len() / ids.width as usize;
+        if ids.width == 2 {
+            let (low, high) = planes.split_at_checked(count)?;
+            let pairs: Vec<u16> = low.iter().zip(high).map(|(low, high)| u16::from_le_bytes([*low, *high])).collect();
+            return pairs.iter().all(|id| u32::from(*id) < ids.bound).then_some(Self::Pairs(pairs));
+        }
         let mut out: Vec<u32> = planes.iter().take(count).map(|byte| u32::from(*byte)).collect();
         for (at, plane) in planes.chunks_exact(count.max(1)).enumerate().skip(1) {
             out.iter_mut().zip(plane).for_each(|(id, byte)| *id |= u32::from(*byte) << (at * 8));
@@ -66,6 +77,7 @@ impl DecodedCodes {
     pub(crate) fn mapped(ids: CodesRef<'_>, map: CodesRef<'_>) -> Option<Self> {
         match map {
             CodesRef::Bytes(map) => map_all(ids, |id| map.get(id).copied()).map(Self::Bytes),
+            CodesRef::Pairs(map) => map_all(ids, |id| map.get(id).copied()).map(Self::Pairs),
             CodesRef::Words(map) => map_all(ids, |id| map.get(id).copied()).map(Self::Words),
         }
     }
@@ -75,6 +87,7 @@ impl DecodedCodes {
         match self {
             Self::Packed(_) => 0,
             Self::Bytes(ids) => ids.len(),
+            Self::Pairs(ids) => ids.len() * 2,
             Self::Words(ids) => ids.len() * 4,
         }
     }

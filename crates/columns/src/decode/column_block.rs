@@ -4,19 +4,23 @@
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use bucksaw_binary::ByteReader;
 use bucksaw_search::RowSet;
 
 use crate::decode::column_tree::{ColumnNode, ColumnTree, IndexRange, Payload, TableNode};
 use crate::decode::decoded_column::DecodedColumn;
+use crate::decode::line_lengths::LineLengths;
 
 /// The largest ratio of unpacked bytes (frames and tree) to the text, and the bytes that even the smallest block may take.
 /// The ratio also bounds the rows of all columns together: a token has at least one byte of text, and nested columns have
 /// fewer rows.
 const UNPACKED_RATIO_MAX: usize = 8;
 const UNPACKED_BYTES_MIN: usize = 64 << 10;
+
+/// Tables of lines whose layouts cost less to read than their text columns to search, at most: some microseconds for each.
+const FEW_TABLES_MAX: usize = 64;
 
 /// Bytes behind unpacked data, so that a copy of this size may start anywhere in the data.
 pub(crate) const PADDING_BYTES: usize = 32;
@@ -30,7 +34,7 @@ pub struct ColumnBlock {
     meta: Vec<u8>,
     pub(crate) tree: ColumnTree,
     pub(crate) decoded: Vec<OnceLock<Option<Box<DecodedColumn>>>>,
-    lengths: OnceLock<Box<[AtomicU32]>>,
+    pub(crate) line_lengths: LineLengths,
     /// For each table of lines, the rows whose values fit their roles: see [`bucksaw_search::LayoutReader`].
     fitting: OnceLock<Box<[OnceLock<Option<RowSet>>]>>,
     /// The rows of the tables of which `fitting` is known.
@@ -82,7 +86,7 @@ impl ColumnBlock {
         let mut decoded = Vec::new();
         decoded.resize_with(tree.len(), OnceLock::new);
         let own = packed.len() + meta.len() + tree.memory() + decoded.len() * 16;
-        let (lengths, fitting, memory) = (OnceLock::new(), OnceLock::new(), AtomicUsize::new(own));
+        let (line_lengths, fitting, memory) = (LineLengths::new(rows), OnceLock::new(), AtomicUsize::new(own));
         let work = AtomicU64::new(0);
         Some(Self {
             packed,
@@ -90,7 +94,7 @@ impl ColumnBlock {
             meta,
             tree,
             decoded,
-            lengths,
+            line_lengths,
             fitting,
             rows_of_read_layouts: AtomicUsize::new(0),
             rows,
@@ -123,14 +127,6 @@ impl ColumnBlock {
         self.memory.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The length of each line plus 1; 0 if not yet measured.
-    pub(crate) fn line_lengths(&self) -> &[AtomicU32] {
-        self.lengths.get_or_init(|| {
-            self.add_memory(self.rows * size_of::<AtomicU32>());
-            (0..self.rows).map(|_| AtomicU32::new(0)).collect()
-        })
-    }
-
     /// The rows of table `number` of lines, of `tables`, whose values fit their roles, found by `find` at first.
     pub(crate) fn fitting_rows(
         &self,
@@ -152,9 +148,9 @@ impl ColumnBlock {
         found.as_ref()
     }
 
-    /// Whether the fitting rows of most lines are known.
-    pub(crate) fn has_read_layouts(&self) -> bool {
-        self.rows_of_read_layouts.load(Ordering::Relaxed) > self.rows / 2
+    /// Whether the fitting rows of most lines are known, and tables are few.
+    pub(crate) fn prefers_layouts(&self) -> bool {
+        self.rows_of_read_layouts.load(Ordering::Relaxed) > self.rows / 2 && self.tree.line_tables() <= FEW_TABLES_MAX
     }
 
     pub(crate) fn root(&self) -> usize {

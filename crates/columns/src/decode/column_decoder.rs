@@ -3,12 +3,14 @@
 
 use crate::decode::codes::{CodesRef, DecodedCodes};
 use crate::decode::column_block::ColumnBlock;
-use crate::decode::column_tree::{CodePlanesRef, ColumnKind, NumberPlanesRef, Payload};
+use crate::decode::column_tree::{CodePlanesRef, ColumnKind, NumberPlanesRef, Payload, TableNode};
 use crate::decode::decoded_column::{DecodedColumn, TextsRef};
+use crate::decode::decoded_numbers::DecodedNumbers;
 use crate::decode::number_planes;
+use crate::decode::table_rows::{RowsInTables, TableRows};
 
 impl ColumnBlock {
-    fn numbers(&self, at: &NumberPlanesRef, rows: usize) -> Option<Vec<u64>> {
+    fn numbers(&self, at: &NumberPlanesRef, rows: usize) -> Option<DecodedNumbers> {
         number_planes::decode(self.bytes(at.planes)?, rows, at.width as usize, at.is_delta, at.base)
     }
 
@@ -42,6 +44,7 @@ impl ColumnBlock {
         Some(match codes {
             DecodedCodes::Packed(payload) => CodesRef::Bytes(self.bytes(*payload)?),
             DecodedCodes::Bytes(codes) => CodesRef::Bytes(codes),
+            DecodedCodes::Pairs(codes) => CodesRef::Pairs(codes),
             DecodedCodes::Words(codes) => CodesRef::Words(codes),
         })
     }
@@ -52,6 +55,35 @@ impl ColumnBlock {
         Some(TextsRef { bytes: self.padded_bytes_from(payload)?, starts, separator_bytes: 1 })
     }
 
+    fn table_rows(&self, at: usize) -> Option<(&TableRows, CodesRef<'_>, &[TableNode])> {
+        let DecodedColumn::TableRows(table_rows) = self.decoded_column(at)? else { return None };
+        let ColumnKind::Tables { tables, .. } = self.node(at)?.kind else { return None };
+        Some((table_rows, self.resolve_codes(&table_rows.table_ids)?, self.tree.tables(tables)))
+    }
+
+    /// The table id of each value of a column with tables.
+    pub(crate) fn table_ids(&self, at: usize) -> Option<CodesRef<'_>> {
+        self.table_rows(at).map(|(_, table_ids, _)| table_ids)
+    }
+
+    /// The table id of each value of a column with tables, and the row of each value in its table.
+    pub(crate) fn rows_in_tables(&self, at: usize) -> Option<(CodesRef<'_>, &[u32])> {
+        let (table_rows, table_ids, tables) = self.table_rows(at)?;
+        Some((table_ids, table_rows.rows(table_ids, tables, |bytes| self.add_memory(bytes))?))
+    }
+
+    /// The table id of each value of a column with tables, and the rows of `count` of the values in their tables.
+    pub(crate) fn some_rows_in_tables(&self, at: usize, count: usize) -> Option<(CodesRef<'_>, RowsInTables<'_>)> {
+        let (table_rows, table_ids, tables) = self.table_rows(at)?;
+        Some((table_ids, table_rows.some_rows(count, table_ids, tables, |bytes| self.add_memory(bytes))?))
+    }
+
+    /// The values of each table id of a column with tables.
+    pub(crate) fn values_of_tables(&self, at: usize) -> Option<&[Vec<u32>]> {
+        let (table_rows, table_ids, tables) = self.table_rows(at)?;
+        table_rows.values(table_ids, tables, |bytes| self.add_memory(bytes))
+    }
+
     fn decode(&self, at: usize) -> Option<DecodedColumn> {
         let node = self.node(at)?;
         Some(match node.kind {
@@ -60,7 +92,8 @@ impl ColumnBlock {
             ColumnKind::Integers(numbers) => DecodedColumn::Numbers(self.numbers(&numbers, node.rows)?),
             ColumnKind::Fixed { numbers, .. } => {
                 let numbers = self.tree.numbers(numbers).iter();
-                let lists: Option<Vec<Vec<u64>>> = numbers.map(|numbers| self.numbers(numbers, node.rows)).collect();
+                let lists: Option<Vec<DecodedNumbers>> =
+                    numbers.map(|numbers| self.numbers(numbers, node.rows)).collect();
                 DecodedColumn::Fixed(lists?)
             }
             ColumnKind::Dictionary { codes, .. } => DecodedColumn::of_codes(Some(self.read_codes(&codes)?)),
@@ -72,30 +105,8 @@ impl ColumnBlock {
                     self.resolve_codes(&map)?,
                 )?))
             }
-            ColumnKind::Tables { table_ids, tables, .. } => {
-                let order = table_ids.as_ref()?;
-                let (numbers, tables) = (self.read_codes(order)?, self.tree.tables(tables));
-                // The sizes that a damaged block claims are not reserved beyond its rows.
-                let mut unclaimed = node.rows;
-                let mut claim = |rows: usize| {
-                    let claimed = rows.min(unclaimed);
-                    unclaimed -= claimed;
-                    Vec::with_capacity(claimed)
-                };
-                let of_tables: Vec<Vec<u32>> = tables.iter().map(|table| claim(table.rows)).collect();
-                let mut values = vec![claim(node.rows)];
-                values.extend(of_tables);
-                let mut rows = Vec::with_capacity(node.rows);
-                for (value, table) in self.resolve_codes(&numbers)?.iter().enumerate() {
-                    let list = values.get_mut(table)?;
-                    rows.push(list.len() as u32);
-                    list.push(value as u32);
-                }
-                let fits = tables.iter().zip(values.get(1..)?).all(|(table, values)| table.rows == values.len());
-                if !fits {
-                    return None;
-                }
-                DecodedColumn::TableRows { table_ids: numbers, table_rows: rows, table_values: values }
+            ColumnKind::Tables { table_ids, .. } => {
+                DecodedColumn::TableRows(TableRows::new(self.read_codes(table_ids.as_ref()?)?))
             }
         })
     }

@@ -14,6 +14,9 @@ use crate::format::{CONSTANT, COPY, DICTIONARY, FIXED_WIDTH, INTEGERS, MAPPED, R
 /// The greatest depth of a tree.
 const DEPTH_MAX: usize = 12;
 
+/// Bytes that most columns take in the tree, with their share of the layouts. Logs of many layouts have 20 to 50.
+const BYTES_PER_COLUMN: usize = 32;
+
 /// A range of a list.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct IndexRange {
@@ -122,9 +125,9 @@ impl ColumnTree {
     /// Reads the tree of a block of `rows` lines. `frames` are the unpacked lengths of the frames; `budget` bounds the rows of
     /// all columns together.
     pub(crate) fn read(bytes: &[u8], rows: usize, frames: &[usize], budget: usize) -> Option<Self> {
-        // A column takes about four bytes or more.
-        let mut tree = Self { nodes: Vec::with_capacity(bytes.len() / 4), ..Self::default() };
-        tree.parts.reserve(bytes.len() / 2);
+        let capacity = bytes.len() / BYTES_PER_COLUMN;
+        let mut tree = Self { nodes: Vec::with_capacity(capacity), ..Self::default() };
+        tree.parts.reserve(capacity);
         let mut reader = ColumnTreeReader { bytes, meta: ByteReader(bytes), tree, frames, budget };
         let root = reader.tables(rows, 0)?;
         reader.tree.nodes.push(ColumnNode { rows, kind: root });
@@ -137,6 +140,14 @@ impl ColumnTree {
 
     pub(crate) fn node(&self, at: usize) -> Option<&ColumnNode> {
         self.nodes.get(at)
+    }
+
+    /// The number of tables of lines.
+    pub(crate) fn line_tables(&self) -> usize {
+        match self.nodes.last().map(|root| root.kind) {
+            Some(ColumnKind::Tables { tables, .. }) => tables.len as usize,
+            _ => 0,
+        }
     }
 
     pub(crate) fn tables(&self, list: IndexRange) -> &[TableNode] {

@@ -4,26 +4,23 @@
 use std::sync::OnceLock;
 
 use crate::decode::codes::DecodedCodes;
+use crate::decode::decoded_numbers::DecodedNumbers;
+use crate::decode::table_rows::TableRows;
 
 /// A decoded column.
 #[derive(Debug)]
 pub(crate) enum DecodedColumn {
     /// The starts of the values of a raw column, and the end.
     TextStarts(Vec<u32>),
-    Numbers(Vec<u64>),
-    Fixed(Vec<Vec<u64>>),
+    Numbers(DecodedNumbers),
+    Fixed(Vec<DecodedNumbers>),
     /// Dictionary codes, and the values if they are not a raw column.
     Codes {
         /// `None` if the determinant has the same codes.
         codes: Option<DecodedCodes>,
         texts: OnceLock<Option<OwnedTexts>>,
     },
-    /// For each value its table id and its row in the table; for each table id the values.
-    TableRows {
-        table_ids: DecodedCodes,
-        table_rows: Vec<u32>,
-        table_values: Vec<Vec<u32>>,
-    },
+    TableRows(TableRows),
 }
 
 /// Adjacent texts.
@@ -68,9 +65,9 @@ impl DecodedColumn {
         match self {
             Self::TextStarts(list) => list.len() * 4,
             Self::Codes { codes, .. } => codes.as_ref().map_or(0, DecodedCodes::memory),
-            Self::Numbers(list) => list.len() * 8,
-            Self::Fixed(lists) => lists.iter().map(|list| list.len() * 8).sum(),
-            Self::TableRows { table_ids: tables, table_rows: rows, .. } => tables.memory() + rows.len() * 8,
+            Self::Numbers(numbers) => numbers.memory(),
+            Self::Fixed(lists) => lists.iter().map(DecodedNumbers::memory).sum(),
+            Self::TableRows(table_rows) => table_rows.memory(),
         }
     }
 }

@@ -2,6 +2,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::decimal::ASCII_ZEROS;
+use crate::decode::decoded_numbers::DecodedNumbers;
 use crate::fixed_width::{self, DIGITS_MAX, FIXED_WIDTH_MAX, PatternByte};
 
 /// The longest formatted value, in bytes, with a suffix.
@@ -13,7 +14,7 @@ pub(crate) struct FixedWidthTemplate<'b> {
     template_bytes: [u8; FORMATTED_BYTES_MAX],
     /// For each decimal digit, from the last: its number and its position.
     digits: Vec<(usize, usize)>,
-    numbers: &'b [Vec<u64>],
+    numbers: &'b [DecodedNumbers],
     hex_groups: Vec<HexGroup>,
     nibble_bytes: usize,
     nibbles: &'b [u8],
@@ -116,7 +117,7 @@ fn eight_hex_digits(bytes: [u8; 4], letters: u64) -> [u8; 8] {
 }
 
 impl<'b> FixedWidthTemplate<'b> {
-    pub(crate) fn new(places: &[PatternByte], numbers: &'b [Vec<u64>], nibbles: &'b [u8]) -> Option<Self> {
+    pub(crate) fn new(places: &[PatternByte], numbers: &'b [DecodedNumbers], nibbles: &'b [u8]) -> Option<Self> {
         let mut template = [0; FORMATTED_BYTES_MAX];
         let (mut digits, mut hex) = (Vec::new(), Vec::new());
         for (at, place) in places.iter().enumerate() {
@@ -163,7 +164,7 @@ impl<'b> FixedWidthTemplate<'b> {
         for (number, at) in &self.digits {
             if *number != list {
                 list = *number;
-                rest = *self.numbers.get(list)?.get(row)?;
+                rest = self.numbers.get(list)?.get(row)?;
             }
             *to.get_mut(*at)? = b'0' + (rest % 10) as u8;
             rest /= 10;
@@ -204,7 +205,7 @@ impl<'b> FixedWidthFormatter<'b> {
     #[inline]
     pub(crate) fn write(&mut self, row: usize, to: &mut [u8; FORMATTED_BYTES_MAX]) -> Option<usize> {
         let [numbers] = self.template.numbers else { return self.template.write(row, to) };
-        let number = *numbers.get(row)?;
+        let number = numbers.get(row)?;
         let first = Some(number / SUFFIX_POWER);
         if first != self.cached_prefix {
             if first != self.previous_prefix {
@@ -232,7 +233,8 @@ mod tests {
     fn cached_formatting_equals_template_formatting() {
         let (digit, same) = (PatternByte::Digit, PatternByte::Literal(b':'));
         let check = |places: &[PatternByte], numbers: &[Vec<u64>], nibbles: &[u8], rows: usize| {
-            let template = || FixedWidthTemplate::new(places, numbers, nibbles).unwrap();
+            let numbers: Vec<DecodedNumbers> = numbers.iter().cloned().map(DecodedNumbers::Far).collect();
+            let template = || FixedWidthTemplate::new(places, &numbers, nibbles).unwrap();
             let mut formatter = FixedWidthFormatter::new(template());
             for row in 0..rows {
                 let (mut want, mut have) = ([0; FORMATTED_BYTES_MAX], [0; FORMATTED_BYTES_MAX]);

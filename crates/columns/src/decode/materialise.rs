@@ -161,10 +161,8 @@ impl<'b> RowMaterialiser<'b> {
 
     /// The partition of the rows of column `of` by its tables; to be returned to `partitions`.
     pub(super) fn take_partition(&mut self, of: usize, rows: &[u32], tables: usize) -> Option<(usize, TablePartition)> {
-        let DecodedColumn::TableRows { table_ids, table_rows, .. } = self.block.decoded_column(of)? else {
-            return None;
-        };
-        self.partitions.take_next(rows, self.block.resolve_codes(table_ids)?, table_rows, tables + 1)
+        let (table_ids, table_rows) = self.block.some_rows_in_tables(of, rows.len())?;
+        self.partitions.take_next(rows, table_ids, table_rows, tables + 1)
     }
 
     pub(super) fn take_list(&mut self) -> Vec<u32> {
@@ -195,7 +193,7 @@ impl<'b> RowMaterialiser<'b> {
                 let text = self.text.as_mut_slice();
                 for (row, place) in rows.iter().zip(places) {
                     let room: &mut [u8; FORMATTED_BYTES_MAX] = text.get_mut(*place as usize..)?.first_chunk_mut()?;
-                    *place = place.wrapping_add(decimal::write(*numbers.get(*row as usize)? as i64, room) as u32);
+                    *place = place.wrapping_add(decimal::write(numbers.get(*row as usize)? as i64, room) as u32);
                     tail.append_to(text, place)?;
                 }
                 Some(())

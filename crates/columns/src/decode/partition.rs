@@ -2,6 +2,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::decode::codes::CodesRef;
+use crate::decode::table_rows::RowsInTables;
 
 /// Rows grouped by table.
 #[derive(Default)]
@@ -20,7 +21,7 @@ impl TablePartition {
         &mut self,
         rows: &[u32],
         tables: CodesRef<'_>,
-        inner: &[u32],
+        inner: RowsInTables<'_>,
         counts: &mut [u32],
     ) -> Option<()> {
         self.ends.clear();
@@ -41,9 +42,10 @@ impl TablePartition {
         self.positions.resize(rows.len(), 0);
         self.table_rows.resize(rows.len(), 0);
         for (at, row) in rows.iter().enumerate() {
-            let place = counts.get_mut(tables.get(*row as usize)?)?;
+            let table = tables.get(*row as usize)?;
+            let place = counts.get_mut(table)?;
             *self.positions.get_mut(*place as usize)? = at as u32;
-            *self.table_rows.get_mut(*place as usize)? = *inner.get(*row as usize)?;
+            *self.table_rows.get_mut(*place as usize)? = inner.get(*row, table)?;
             *place += 1;
         }
         for (table, _) in &self.ends {
@@ -89,7 +91,7 @@ impl PartitionCache {
         &mut self,
         rows: &[u32],
         tables: CodesRef<'_>,
-        inner: &[u32],
+        inner: RowsInTables<'_>,
         table_count: usize,
     ) -> Option<(usize, TablePartition)> {
         let at = self.next;

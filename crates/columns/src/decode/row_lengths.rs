@@ -1,8 +1,6 @@
 //! Measures the rows of a batch before they are written.
 #![deny(clippy::indexing_slicing)]
 
-use std::sync::atomic::Ordering;
-
 use crate::decimal;
 use crate::decode::column_tree::{ColumnKind, TableNode, TablePart};
 use crate::decode::decoded_column::DecodedColumn;
@@ -11,19 +9,23 @@ use crate::decode::materialise::RowMaterialiser;
 impl RowMaterialiser<'_> {
     /// The length of each row with what follows it. Lengths of lines are kept: measuring is an eighth of the work.
     pub(super) fn row_lengths(&mut self, at: usize, rows: &[u32], behind: u32) -> Option<Vec<u32>> {
-        let known = if at == self.block.root() { self.block.line_lengths() } else { &[] };
+        let is_line = at == self.block.root();
+        let known = &self.block.line_lengths;
         let mut lens = self.take_list();
-        lens.extend(rows.iter().map_while(|row| known.get(*row as usize)).map(|len| len.load(Ordering::Relaxed)));
-        if lens.len() == rows.len() && !lens.contains(&0) {
-            lens.iter_mut().for_each(|len| *len = (*len - 1).wrapping_add(behind));
-            return Some(lens);
+        if is_line {
+            lens.extend(rows.iter().map_while(|row| known.get(*row)).map(|len| len.wrapping_add(behind)));
+            if lens.len() == rows.len() {
+                return Some(lens);
+            }
         }
         lens.clear();
         lens.resize(rows.len(), 0);
         let all = self.measure(at, rows, &mut lens)?;
         for (row, len) in rows.iter().zip(&mut lens) {
             *len = len.wrapping_add(all);
-            known.get(*row as usize).inspect(|known| known.store(len.wrapping_add(1), Ordering::Relaxed));
+            if is_line {
+                known.set(*row, *len, |bytes| self.block.add_memory(bytes));
+            }
             *len = len.wrapping_add(behind);
         }
         Some(lens)
@@ -44,7 +46,7 @@ impl RowMaterialiser<'_> {
             ColumnKind::Integers(_) => {
                 let DecodedColumn::Numbers(numbers) = block.decoded_column(at)? else { return None };
                 for (row, len) in rows.iter().zip(lens) {
-                    *len = len.wrapping_add(decimal::decimal_length(*numbers.get(*row as usize)? as i64) as u32);
+                    *len = len.wrapping_add(decimal::decimal_length(numbers.get(*row as usize)? as i64) as u32);
                 }
             }
             ColumnKind::Fixed { pattern, .. } => return Some(pattern.len),

@@ -8,6 +8,7 @@ use crate::decode::codes::CodesRef;
 use crate::decode::column_block::{ColumnBlock, PADDING_BYTES};
 use crate::decode::column_tree::{ColumnKind, IndexRange, TableNode, TablePart};
 use crate::decode::decoded_column::{DecodedColumn, TextsRef};
+use crate::decode::decoded_numbers::DecodedNumbers;
 use crate::decode::fixed_width_format::{FORMATTED_BYTES_MAX, FixedWidthTemplate};
 
 /// A text that grows up to a bound, with padding for a value of fixed size behind it.
@@ -91,7 +92,7 @@ pub(crate) enum ValueSource<'b> {
     /// A literal with everything behind it, and its length.
     Literal(&'b [u8], usize),
     Text(TextsRef<'b>),
-    Numbers(&'b [u64]),
+    Numbers(&'b DecodedNumbers),
     Fixed(Box<FixedWidthTemplate<'b>>),
     Dictionary {
         codes: CodesRef<'b>,
@@ -155,15 +156,11 @@ impl<'b> ValueSource<'b> {
                 return Self::of_table(block, block.tree.tables(tables).first()?);
             }
             ColumnKind::Tables { outliers, tables, .. } => {
-                let DecodedColumn::TableRows { table_ids: numbers, table_rows: rows, .. } = block.decoded_column(at)?
-                else {
-                    return None;
-                };
-                let numbers = block.resolve_codes(numbers)?;
+                let (table_ids, table_rows) = block.rows_in_tables(at)?;
                 let tables = block.tree.tables(tables);
                 let mut sources = Vec::new();
                 sources.resize_with(tables.len() + 1, OnceCell::new);
-                Self::Split(TableSources { block, table_ids: numbers, table_rows: rows, outliers, tables, sources })
+                Self::Split(TableSources { block, table_ids, table_rows, outliers, tables, sources })
             }
         })
     }
@@ -202,7 +199,7 @@ impl<'b> ValueSource<'b> {
         match self {
             Self::Literal(bytes, len) => out.push_padded(bytes, 0, *len),
             Self::Text(texts) => push_text(texts, row, out),
-            Self::Numbers(numbers) => out.push_number(*numbers.get(row)?),
+            Self::Numbers(numbers) => out.push_number(numbers.get(row)?),
             Self::Fixed(template) => {
                 out.len += template.write(row, out.next_bytes()?)?;
                 (out.len <= out.max).then_some(())

@@ -7,6 +7,7 @@ use crate::decimal;
 use crate::decode::column_block::ColumnBlock;
 use crate::decode::fixed_width_format::FORMATTED_BYTES_MAX;
 use crate::decode::partition::TablePartition;
+use crate::decode::table_rows::RowsInTables;
 use crate::decode::value_source::ValueSource;
 use crate::encode::hash::bytes_equal;
 
@@ -52,10 +53,12 @@ fn compare_column(text: &[u8], source: &ValueSource<'_>, first: usize, places: &
             .iter_mut()
             .enumerate()
             .try_for_each(|(at, place)| compare_value(text, texts.get(codes.get(first + at)?)?, place)),
-        ValueSource::Numbers(numbers) => places
-            .iter_mut()
-            .zip(numbers.get(first..)?)
-            .try_for_each(|(place, number)| compare_number(text, *number, place)),
+        ValueSource::Numbers(numbers) => {
+            // A row without a number would end the comparison early.
+            (first + places.len() <= numbers.len()).then_some(())?;
+            let mut pairs = places.iter_mut().zip(numbers.iter_from(first));
+            pairs.try_for_each(|(place, number)| compare_number(text, number, place))
+        }
         ValueSource::Fixed(template) => places.iter_mut().enumerate().try_for_each(|(at, place)| {
             let mut room = [0; FORMATTED_BYTES_MAX];
             let len = template.write(first + at, &mut room)?;
@@ -67,7 +70,12 @@ fn compare_column(text: &[u8], source: &ValueSource<'_>, first: usize, places: &
         ValueSource::Split(split) => {
             let rows: Vec<u32> = (first as u32..).take(places.len()).collect();
             let mut partition = TablePartition::default();
-            partition.partition(&rows, split.table_ids, split.table_rows, &mut vec![0; split.table_count() + 1])?;
+            partition.partition(
+                &rows,
+                split.table_ids,
+                RowsInTables::Listed(split.table_rows),
+                &mut vec![0; split.table_count() + 1],
+            )?;
             let mut some = Vec::new();
             for (table, order, rows) in partition.table_slices() {
                 // Consecutive lines of a table are consecutive rows of it.
