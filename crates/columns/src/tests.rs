@@ -109,6 +109,32 @@ fn log_text() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// Needles longer than the sets of bits by which short ones are searched.
+#[test]
+fn long_needles_over_many_columns_are_found() {
+    let line = |row: u32| {
+        format!(
+            "took {row} ms, user=u{} path=/a/{}/b id={:08x} note=\"{}\" at 10:{:02}:{:02} {}",
+            row % 7,
+            row % 3,
+            row.wrapping_mul(0x9e37_79b9) | 1 << 31,
+            "n".repeat(60 + row as usize % 9),
+            row % 60,
+            row % 13,
+            "long words of one kind ".repeat(3)
+        )
+    };
+    let text: Vec<u8> = (0..300).flat_map(|row| (line(row) + "\n").into_bytes()).collect();
+    let (packed, filter) = check(&text);
+    let block = ColumnBlock::open(packed, 300, text.len()).unwrap();
+    for row in [0, 17, 250] {
+        let line = line(row);
+        for (start, length) in [(0, line.len()), (3, 64), (7, 65), (5, 90), (20, 128), (40, 63), (60, 100)] {
+            check_find(&text, &block, &filter, &line.as_bytes()[start..(start + length).min(line.len())], row == 17);
+        }
+    }
+}
+
 /// For each state, the next state by class of byte, and whether a line that ends in it is accepted. The two highest states
 /// are "dead" and "matched".
 type TransitionTable = Vec<([u8; 6], bool)>;

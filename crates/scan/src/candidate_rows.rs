@@ -7,6 +7,7 @@
 //! and negation combine both bounds. The rows between the bounds are built and tested one by one.
 
 use std::cell::Cell;
+use std::cmp::Reverse;
 use std::ops::ControlFlow;
 
 use bucksaw_search::{
@@ -63,7 +64,7 @@ pub(crate) fn may_match(node: &PlanNode, filter: impl SkipFilter, has_attributes
         PlanNode::Regex(regex) | PlanNode::Line(LineTerm::Regex(regex)) => may_match_regex(regex),
         PlanNode::Level(level) => may_match_regex(&level.prefilter),
         PlanNode::Field(field) => {
-            field.escapes.iter().any(contains)
+            field.escapes(filter.escaped_bytes()).iter().any(contains)
                 || field.needles.iter().all(contains)
                 || (has_attributes && field.attribute_needle.iter().all(contains))
         }
@@ -154,16 +155,15 @@ fn evaluate_field<B: SearchBlock>(
     if with_key == RowSet::None {
         return Some(all);
     }
-    // Reading a column costs less than a search of all columns for value, name and escapes, if its layouts were read before.
+    // Reading a column may cost less than a search of all columns for value, name and escapes.
     let mut may_match = with_key;
-    let is_searched = field.has_value_needle && !block.lines().has_read_layouts();
+    let is_searched = field.has_value_needle && !block.lines().prefers_layouts();
     if is_searched {
         may_match = may_match & may_contain(field, block, cancel_poll)?;
     }
     let by_layout = read_layouts(field, block, may_match.clone(), cancel_poll)?;
     may_match = may_match & !by_layout.decided;
-    let is_few = may_match.count(block.record_count()) * FEW_RECORDS_DIVISOR <= block.record_count();
-    if !is_few && !is_searched {
+    if !is_searched && !are_few(&may_match, block) {
         may_match = may_match & may_contain(field, block, cancel_poll)?;
     }
     all.may_match = all.may_match | by_layout.passing.clone() | may_match;
@@ -171,20 +171,29 @@ fn evaluate_field<B: SearchBlock>(
     Some(all)
 }
 
-/// The records whose line contains the parts of the name and the value, or an escape in which they may be written.
+/// Whether building these records costs less than another search for a part of a name or for a value.
+fn are_few<B: SearchBlock>(records: &RowSet, block: RecordBlock<'_, B>) -> bool {
+    records.count(block.record_count()) * FEW_RECORDS_DIVISOR <= block.record_count()
+}
+
+/// The records whose line contains the parts of the name and the value, or an escape in which they may be written. Few records
+/// with some of the parts are enough.
 fn may_contain<B: SearchBlock>(
     field: &FieldTerm,
     block: RecordBlock<'_, B>,
     cancel_poll: &CancelPoll<'_>,
 ) -> Option<RowSet> {
     let mut rows = RowSet::All;
-    for needle in &field.needles {
+    // Long texts are rarer, and found faster.
+    let mut needles: Vec<&Needle> = field.needles.iter().collect();
+    needles.sort_by_key(|needle| Reverse(needle.text().len()));
+    for needle in needles {
         rows = rows & block.find(needle, RecordPart::Line, cancel_poll)?;
-        if rows == RowSet::None {
+        if are_few(&rows, block) {
             break;
         }
     }
-    for escape in &field.escapes {
+    for escape in field.escapes(block.escaped_bytes()) {
         rows = rows | block.find(escape, RecordPart::Line, cancel_poll)?;
     }
     Some(rows)

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::{Automaton, CancelPoll, LayoutReader, Needle, RowSet};
+use crate::{AsciiSet, Automaton, CancelPoll, LayoutReader, Needle, RowSet};
 
 /// The rows that a [`LayoutReader`] decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,9 +54,9 @@ pub trait SearchBlock {
         test_rows(self, among, cancel, |row| automaton.accepts(automaton.run(automaton.start(), row)))
     }
 
-    /// Whether most layouts have been read. The first reading costs more than a search of all values: it tests the values of all
-    /// rows for what later ones take as known.
-    fn has_read_layouts(&self) -> bool {
+    /// Whether reading layouts is expected to cost less than a search of all values: if they are few, and were read before. The first
+    /// reading tests the values of all rows for what later ones take as known.
+    fn prefers_layouts(&self) -> bool {
         false
     }
 
@@ -92,4 +92,7 @@ fn test_rows<B: SearchBlock + ?Sized>(
 pub trait SkipFilter: Copy {
     /// Whether a row may contain the text; with `any_case`, ASCII letters match in either case.
     fn may_contain(&self, text: &[u8], any_case: bool) -> bool;
+
+    /// The ASCII bytes that rows may write as an escape of JSON, such as `\/` or `\u0041`.
+    fn escaped_bytes(&self) -> AsciiSet;
 }

@@ -16,6 +16,7 @@ use bucksaw_search::RowSet;
 
 use crate::decode::column_tree::{TableNode, TablePart};
 use crate::search::automaton_run::AutomatonRun;
+use crate::search::part_lengths::PartLengths;
 use crate::search::search_context::SearchContext;
 use crate::search::text_predicate::{MatchAnchor, TextPredicate};
 use crate::search_work;
@@ -150,8 +151,12 @@ impl<'w> Alignments<'w> {
                 let taken_max = if anywhere { text.len().saturating_sub(1) } else { text.len() };
                 let next = self.next_part(at + 1);
                 let taken_max = if last && anywhere || !self.may_continue(next) { 0 } else { taken_max };
+                let lengths = match taken_max {
+                    0 => PartLengths::ALL,
+                    _ => self.context.part_lengths(*node, &self.predicate, 0, MatchAnchor::End),
+                };
                 for taken in 1..=taken_max {
-                    if self.may_continue_with(next, taken) {
+                    if lengths.contains(taken) && self.may_continue_with(next, taken) {
                         self.with_predicate(*node, 0..taken, MatchAnchor::End, |alignments| {
                             alignments.continue_at(at + 1, taken)
                         })?;
@@ -199,8 +204,9 @@ impl<'w> Alignments<'w> {
                 }
                 // A text that ends with the whole value also starts it.
                 let next = self.next_part(at + 1);
+                let lengths = self.context.part_lengths(*node, &self.predicate, taken, MatchAnchor::Whole);
                 for end in taken..text.len() + usize::from(to_end) {
-                    if self.may_continue_with(next, end) {
+                    if lengths.contains(end - taken) && self.may_continue_with(next, end) {
                         self.with_predicate(*node, taken..end, MatchAnchor::Whole, |alignments| {
                             alignments.continue_at(at + 1, end)
                         })?;

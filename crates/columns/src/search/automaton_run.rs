@@ -86,7 +86,7 @@ impl<'b> AutomatonRun<'b> {
                 self.block.add_work(states.len as u64 * search_work::RUN_VALUE);
                 for (at, state) in states.states_mut().iter_mut().enumerate() {
                     let mut digits = [0; NUMBER_BYTES_MAX];
-                    let len = decimal::write(*numbers.get(selected_row(selected, at)?)? as i64, &mut digits);
+                    let len = decimal::write(numbers.get(selected_row(selected, at)?)? as i64, &mut digits);
                     *state = self.automaton.run(*state, digits.get(..len)?);
                 }
             }
@@ -149,18 +149,14 @@ impl<'b> AutomatonRun<'b> {
         selected: RowSelection<'_>,
         states: &mut RowStates,
     ) -> Option<()> {
-        let DecodedColumn::TableRows { table_ids: numbers, table_rows: rows, table_values: values } =
-            self.block.decoded_column(at)?
-        else {
-            return None;
-        };
-        let numbers = self.block.resolve_codes(numbers)?;
         let one = |number: usize, selected: RowSelection<'_>, states: &mut RowStates| match number.checked_sub(1) {
             None => self.run_column(rest?, selected, states),
             Some(table) => self.run_table(tables.get(table)?, selected, states),
         };
         let Some(selected) = selected else {
-            for (number, list) in values.iter().enumerate().filter(|(_, list)| !list.is_empty()) {
+            for (number, list) in
+                self.block.values_of_tables(at)?.iter().enumerate().filter(|(_, list)| !list.is_empty())
+            {
                 if self.cancel.poll() {
                     break;
                 }
@@ -170,8 +166,9 @@ impl<'b> AutomatonRun<'b> {
             }
             return Some(());
         };
+        let (table_ids, rows) = self.block.rows_in_tables(at)?;
         let mut positions: Vec<u32> = (0..selected.len() as u32).collect();
-        let table_of = |place: &u32| selected.get(*place as usize).and_then(|row| numbers.get(*row as usize));
+        let table_of = |place: &u32| selected.get(*place as usize).and_then(|row| table_ids.get(*row as usize));
         positions.sort_by_key(table_of);
         for positions in positions.chunk_by(|a, b| table_of(a) == table_of(b)) {
             if self.cancel.poll() {

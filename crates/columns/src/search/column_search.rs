@@ -90,10 +90,7 @@ impl SearchContext<'_> {
             if table_rows == RowSet::None {
                 continue;
             }
-            let DecodedColumn::TableRows { table_values: values, .. } = self.block.decoded_column(at)? else {
-                return None;
-            };
-            let values = values.get(table_id)?;
+            let values = self.block.values_of_tables(at)?.get(table_id)?;
             self.occurrences.add_work(values.len() as u64 * search_work::ROW);
             match table_rows {
                 RowSet::None => {}

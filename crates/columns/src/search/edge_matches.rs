@@ -75,6 +75,17 @@ impl NeedlePositions {
 }
 
 impl EdgeMatches {
+    /// Bit `n`: a value may end with the first `n` bytes of the needle.
+    pub(crate) fn prefix_lengths(&self) -> u64 {
+        self.prefix_ends << 1 | 1
+    }
+
+    /// Bit `n`: a value may equal `n` bytes of the needle from `start` on.
+    pub(crate) fn whole_lengths(&self, start: usize) -> u64 {
+        let ends = self.whole_ends.checked_shr(start as u32).unwrap_or_default();
+        ends << 1 | u64::from(self.has_empty)
+    }
+
     /// Whether a value may pass; the predicate is one of this needle.
     pub(crate) fn admit(&self, needle: &Needle, predicate: &TextPredicate<'_>) -> bool {
         let (start, end) = (predicate.needle_offset, predicate.needle_offset + predicate.text.len());

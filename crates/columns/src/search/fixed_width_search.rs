@@ -14,6 +14,7 @@ use std::ops::Range;
 use bucksaw_search::RowSet;
 
 use crate::decimal;
+use crate::decode::decoded_numbers::DecodedNumbers;
 use crate::fixed_width::{self, DIGITS_MAX, PatternByte};
 use crate::search::integer_search::decimal_value;
 use crate::search::text_predicate::{MatchAnchor, TextPredicate};
@@ -24,7 +25,7 @@ const OFFSETS_MAX: usize = 3;
 /// The decoded values of a fixed-width column.
 pub(crate) struct FixedWidthValues<'b> {
     pub(crate) pattern: &'b [PatternByte],
-    pub(crate) numbers: &'b [Vec<u64>],
+    pub(crate) numbers: &'b [DecodedNumbers],
     pub(crate) nibbles: &'b [u8],
     pub(crate) rows: usize,
 }
@@ -44,8 +45,7 @@ pub(crate) fn find(values: &FixedWidthValues<'_>, predicate: &TextPredicate<'_>)
     match tests.as_slice() {
         [OffsetTest { remainders, nibbles }] if nibbles.is_empty() && remainders.len() == 1 => {
             let remainder = remainders.first()?;
-            let mut numbers = numbers.get(remainder.list)?.iter();
-            Some(RowSet::from_fn(rows, |_| numbers.next().is_some_and(|number| remainder.is_of(*number))))
+            Some(numbers.get(remainder.list)?.rows_that(|number| remainder.is_of(number)))
         }
         tests if tests.len() <= OFFSETS_MAX => Some(RowSet::from_fn(rows, |row| {
             let nibbles = nibbles.get(row * nibble_bytes..).unwrap_or_default();
@@ -68,10 +68,13 @@ pub(crate) fn fitting_offsets<'p>(
         (MatchAnchor::End, Some(last)) => last..last + 1,
         (MatchAnchor::Anywhere, Some(last)) => 0..last + 1,
     };
-    offsets.filter(|offset| {
-        let window = pattern.get(*offset..offset + predicate.text.len()).unwrap_or_default();
-        window.iter().zip(predicate.text).all(|(place, byte)| place_fits(*place, *byte, predicate))
-    })
+    offsets.filter(|offset| fits_at(pattern, *offset, predicate.text, predicate))
+}
+
+/// Whether values with this pattern may contain a part of the predicate's text at an offset.
+pub(crate) fn fits_at(pattern: &[PatternByte], offset: usize, part: &[u8], predicate: &TextPredicate<'_>) -> bool {
+    let window = pattern.get(offset..offset + part.len()).unwrap_or_default();
+    window.iter().zip(part).all(|(place, byte)| place_fits(*place, *byte, predicate))
 }
 
 fn place_fits(place: PatternByte, byte: u8, predicate: &TextPredicate<'_>) -> bool {
@@ -147,9 +150,9 @@ impl OffsetTest {
     }
 
     #[inline]
-    fn passes(&self, row: usize, numbers: &[Vec<u64>], nibbles: &[u8]) -> bool {
+    fn passes(&self, row: usize, numbers: &[DecodedNumbers], nibbles: &[u8]) -> bool {
         let number = |list: usize| numbers.get(list).and_then(|numbers| numbers.get(row));
-        self.remainders.iter().all(|test| number(test.list).is_some_and(|number| test.is_of(*number)))
+        self.remainders.iter().all(|test| number(test.list).is_some_and(|number| test.is_of(number)))
             && self
                 .nibbles
                 .iter()
@@ -187,10 +190,10 @@ mod tests {
         ) {
             let digits = pattern.iter().filter(|place| **place == PatternByte::Digit).count();
             let nibble_bytes = fixed_width::nibble_bytes(&pattern);
-            let numbers: Vec<Vec<u64>> = (0..fixed_width::number_count(&pattern)).map(|list| {
+            let numbers: Vec<DecodedNumbers> = (0..fixed_width::number_count(&pattern)).map(|list| {
                 let power = decimal::power_of_ten((digits - list * DIGITS_MAX).min(DIGITS_MAX)).unwrap();
                 // Small numbers have leading zeros.
-                seeds.iter().map(|(one, other, _)| (if list == 0 { *one } else { *other } >> (one % 60)) % power).collect()
+                DecodedNumbers::Far(seeds.iter().map(|(one, other, _)| (if list == 0 { *one } else { *other } >> (one % 60)) % power).collect())
             }).collect();
             let odd = pattern.iter().filter(|place| matches!(place, PatternByte::LowerHex | PatternByte::UpperHex)).count() % 2 == 1;
             let nibbles: Vec<u8> = seeds.iter().flat_map(|(_, _, bytes)| {
@@ -231,13 +234,14 @@ mod tests {
     fn missing_values_are_no_result() {
         let pattern = [PatternByte::Digit, PatternByte::LowerHex];
         let needle = Needle::new(b"1", false);
-        let find_in = |numbers: &[Vec<u64>], nibbles: &[u8]| {
+        let find_in = |numbers: &[i32], nibbles: &[u8]| {
+            let numbers = &[DecodedNumbers::Near(0, numbers.to_vec())];
             find(
                 &FixedWidthValues { pattern: &pattern, numbers, nibbles, rows: 2 },
                 &TextPredicate::whole(&needle, None),
             )
         };
-        assert!(find_in(&[vec![1]], &[1, 2]).is_none() && find_in(&[vec![1, 2]], &[1]).is_none());
-        assert!(find_in(&[vec![1, 2]], &[2, 1]).is_some_and(|found| found == RowSet::All));
+        assert!(find_in(&[1], &[1, 2]).is_none() && find_in(&[1, 2], &[1]).is_none());
+        assert!(find_in(&[1, 2], &[2, 1]).is_some_and(|found| found == RowSet::All));
     }
 }

@@ -9,6 +9,7 @@ use std::ops::Range;
 use bucksaw_search::RowSet;
 
 use crate::decimal::{self, NUMBER_BYTES_MAX};
+use crate::decode::decoded_numbers::DecodedNumbers;
 use crate::search::text_predicate::{MatchAnchor, TextPredicate};
 
 /// The most digits of a 64-bit integer.
@@ -18,7 +19,7 @@ const DIGITS_MAX: usize = NUMBER_BYTES_MAX - 1;
 const EIGHT: usize = 8;
 
 /// The rows of integers whose text passes; `None` if the text has a sign, so that values are built.
-pub(crate) fn find(integers: &[u64], predicate: &TextPredicate<'_>) -> Option<RowSet> {
+pub(crate) fn find(integers: &DecodedNumbers, predicate: &TextPredicate<'_>) -> Option<RowSet> {
     let text = predicate.text;
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
@@ -57,9 +58,8 @@ pub(crate) fn find(integers: &[u64], predicate: &TextPredicate<'_>) -> Option<Ro
 }
 
 #[inline]
-fn rows_that(integers: &[u64], test: impl Fn(i64) -> bool) -> RowSet {
-    let mut integers = integers.iter();
-    RowSet::from_fn(integers.len(), |_| integers.next().is_some_and(|integer| test(*integer as i64)))
+fn rows_that(integers: &DecodedNumbers, test: impl Fn(i64) -> bool) -> RowSet {
+    integers.rows_that(|integer| test(integer as i64))
 }
 
 /// The number that at most [`DIGITS_MAX`] decimal digits stand for.
@@ -138,7 +138,7 @@ mod tests {
                 text[at] = digit;
             }
             let needle = Needle::new(&text, false);
-            let stored: Vec<u64> = integers.iter().map(|integer| *integer as u64).collect();
+            let stored = DecodedNumbers::Far(integers.iter().map(|integer| *integer as u64).collect());
             for anchor in [MatchAnchor::Anywhere, MatchAnchor::Start, MatchAnchor::End, MatchAnchor::Whole] {
                 let predicate = TextPredicate { anchor, ..TextPredicate::whole(&needle, None) };
                 let Some(found) = find(&stored, &predicate) else {
@@ -156,6 +156,9 @@ mod tests {
     #[test]
     fn a_text_longer_than_any_integer_is_in_none() {
         let needle = Needle::new(b"12345678901234567890", false);
-        assert_eq!(find(&[1, 2], &TextPredicate::whole(&needle, None)), Some(RowSet::None));
+        assert_eq!(
+            find(&DecodedNumbers::Near(0, vec![1, 2]), &TextPredicate::whole(&needle, None)),
+            Some(RowSet::None)
+        );
     }
 }

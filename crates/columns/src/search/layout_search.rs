@@ -31,6 +31,11 @@ const SELECTED_ROWS_DIVISOR: usize = 16;
 /// Fewer rows of a table are built: reading the layout takes about as long as reading a line.
 const ROWS_MIN: usize = 4;
 
+/// Whether reading the layout of a table costs less than building the wanted ones of its rows.
+fn is_worth_reading(wanted: usize, rows: usize) -> bool {
+    wanted >= ROWS_MIN && wanted >= rows / SELECTED_ROWS_DIVISOR
+}
+
 /// A block whose layouts are read.
 pub(crate) struct LayoutSearch<'b, R> {
     block: &'b ColumnBlock,
@@ -54,9 +59,13 @@ impl<'b, R: LayoutReader> LayoutSearch<'b, R> {
         if table_ids.is_none() {
             return self.read_table(tables, 0, among);
         }
-        let DecodedColumn::TableRows { table_values, .. } = self.block.decoded_column(root)? else { return None };
+        let wanted = self.rows_of_tables(root, tables.len(), among)?;
         // The first list has the rows that are in no table.
-        for (table, lines) in table_values.iter().skip(1).enumerate() {
+        for (table, lines) in self.block.values_of_tables(root)?.iter().skip(1).enumerate() {
+            self.block.add_work(search_work::VISIT);
+            if !wanted.get(table + 1).is_some_and(|rows| is_worth_reading(*rows, lines.len())) {
+                continue;
+            }
             self.block.add_work(lines.len() as u64 * search_work::ROW);
             let selected = match among {
                 RowSet::None => RowSet::None,
@@ -75,13 +84,27 @@ impl<'b, R: LayoutReader> LayoutSearch<'b, R> {
         Some(RowsByLayout { decided: RowSet::from_bitmap(decided), passing: RowSet::from_bitmap(passing) })
     }
 
+    /// How many of `among` have each table id.
+    fn rows_of_tables(&self, root: usize, tables: usize, among: &RowSet) -> Option<Vec<usize>> {
+        let RowSet::Some(among) = among else {
+            let is_all = *among == RowSet::All;
+            let values = self.block.values_of_tables(root)?.iter();
+            return Some(values.map(|values| if is_all { values.len() } else { 0 }).collect());
+        };
+        let (mut counts, table_ids) = (vec![0; tables + 1], self.block.table_ids(root)?);
+        for row in among.iter() {
+            *counts.get_mut(table_ids.get(row)?)? += 1;
+        }
+        self.block.add_work(counts.iter().sum::<usize>() as u64 * search_work::ROW);
+        Some(counts)
+    }
+
     /// The decided rows of table `number`, of which `selected` are wanted.
     fn read_table(&self, tables: &[TableNode], number: usize, selected: &RowSet) -> Option<RowsByLayout> {
         self.block.add_work(search_work::VISIT);
         let table = tables.get(number)?;
         let undecided = || RowsByLayout { decided: RowSet::None, passing: RowSet::None };
-        let count = selected.count(table.rows);
-        if count < ROWS_MIN || count < table.rows / SELECTED_ROWS_DIVISOR {
+        if !is_worth_reading(selected.count(table.rows), table.rows) {
             return Some(undecided());
         }
         let parts = self.block.tree.parts(table);
@@ -246,7 +269,7 @@ impl<'b, R: LayoutReader> LayoutSearch<'b, R> {
                 let DecodedColumn::Numbers(numbers) = self.block.decoded_column(at)? else { return None };
                 self.filter_rows(node.rows, among, |row| {
                     let mut digits = [0; NUMBER_BYTES_MAX];
-                    let len = decimal::write(*numbers.get(row)? as i64, &mut digits);
+                    let len = decimal::write(numbers.get(row)? as i64, &mut digits);
                     Some((self.reader.passes(role, digits.get(..len)?), 0))
                 })
             }

@@ -9,6 +9,7 @@ mod integer_search;
 mod layout_search;
 mod literal_prefix;
 mod needle_occurrences;
+mod part_lengths;
 mod raw_search;
 mod row_states;
 mod search_block;

@@ -131,16 +131,22 @@ impl<'b> NeedleOccurrences<'b> {
         if predicate.covers_core() {
             return self.cores(payload).is_none_or(|cores| !offsets_in(cores, payload).is_empty());
         }
-        let edges = || {
-            let positions = self.positions.get_or_init(|| NeedlePositions::of(self.needle)).as_ref()?;
-            let columns = self.edges.get_or_init(|| vec![OnceCell::new(); self.block.decoded.len()]);
-            let edges = columns.get(at)?.get_or_init(|| {
-                self.add_work(u64::from(payload.len) * search_work::EDGE_BYTE);
-                self.block.bytes(payload).map(|values| positions.edges_of(values))
-            });
-            *edges
-        };
-        payload.len > EDGE_COLUMN_BYTES_MAX || edges().is_none_or(|edges| edges.admit(self.needle, predicate))
+        self.edges(at, payload).is_none_or(|edges| edges.admit(self.needle, predicate))
+    }
+
+    /// The parts of the needle at the edges of the values of the raw column `at`; `None` if it is not small, or damaged, or if the
+    /// needle is too long.
+    pub(crate) fn edges(&self, at: usize, payload: Payload) -> Option<&EdgeMatches> {
+        if payload.len > EDGE_COLUMN_BYTES_MAX {
+            return None;
+        }
+        let positions = self.positions.get_or_init(|| NeedlePositions::of(self.needle)).as_ref()?;
+        let columns = self.edges.get_or_init(|| vec![OnceCell::new(); self.block.decoded.len()]);
+        let edges = columns.get(at)?.get_or_init(|| {
+            self.add_work(u64::from(payload.len) * search_work::EDGE_BYTE);
+            self.block.bytes(payload).map(|values| positions.edges_of(values))
+        });
+        edges.as_ref()
     }
 
     /// The occurrences of the core in the frame of a column; `None` if the frame is damaged.

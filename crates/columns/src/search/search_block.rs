@@ -43,8 +43,8 @@ impl SearchBlock for ColumnBlock {
         AutomatonRun::new(self, automaton, cancel).find_accepted(among)
     }
 
-    fn has_read_layouts(&self) -> bool {
-        self.has_read_layouts()
+    fn prefers_layouts(&self) -> bool {
+        self.prefers_layouts()
     }
 
     fn read_layouts<R: LayoutReader>(&self, reader: &R, among: &RowSet) -> Option<RowsByLayout> {
