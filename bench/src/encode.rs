@@ -35,8 +35,8 @@ pub(crate) struct EncodeArgs {
     sample: crate::context::Size,
 
     /// Level of zstd of the final codec; that of the store if omitted
-    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(1..=19))]
-    level: Option<u8>,
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(i8).range(1..=19))]
+    level: Option<i8>,
 
     /// Encode generated texts that are hard to compress instead of files
     #[arg(long, conflicts_with = "files")]
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &EncodeArgs, context: &BenchContext) -> anyhow::Result<(
     context.report_in_rows(&results)
 }
 
-fn measure(text: &[u8], level: Option<u8>) -> anyhow::Result<Vec<Figure>> {
+fn measure(text: &[u8], level: Option<i8>) -> anyhow::Result<Vec<Figure>> {
     let mut config = Config::default();
     if let Some(level) = level {
         config.codec_final = Codec::Columns(level);
@@ -158,7 +158,7 @@ mod tests {
     fn the_final_codec_is_smaller_than_zstd() {
         let text: Vec<u8> =
             (0..40_000).flat_map(|n| format!("GET /a/{} 200 {}\n", n % 31, n * 7).into_bytes()).collect();
-        let figures = measure(&text).unwrap();
+        let figures = measure(&text, None).unwrap();
         let value = |name| figures.iter().find(|figure| figure.name == name).unwrap().value;
         assert!(value("final_packed") < value("zstd_packed"));
         assert!(value("final_packed") > 0.0 && value("quick_packed") > 0.0);
