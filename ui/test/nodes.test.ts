@@ -153,7 +153,9 @@ describe("the problems of a node", () => {
     [{ version_skew: "speaks version 1.9" }, ["It speaks version 1.9."]],
     [
       { retention_suspended: { clock_ahead_seconds: 691_200, remaining_seconds: 3_600 } },
-      ["It removes nothing by age: its clock is 8 d 0 h ahead, as after a long stop or a jump. Set it right if it is wrong, or retention resumes in 1 h 0 min."],
+      [
+        "It removes nothing by age: its clock is 8 d 0 h ahead, as after a long stop or a jump. Set it right if it is wrong, or retention resumes in 1 h 0 min.",
+      ],
     ],
     [{ database: { address: "c", failure: null, failing_since: null } }, []],
     [
