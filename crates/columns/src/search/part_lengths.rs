@@ -42,9 +42,6 @@ impl SearchContext<'_> {
         anchor: MatchAnchor,
     ) -> PartLengths {
         let rest = predicate.text.get(start..).unwrap_or_default();
-        if rest.len() > PartLengths::LENGTH_MAX {
-            return PartLengths::ALL;
-        }
         match self.block.node(column).map(|node| node.kind) {
             Some(ColumnKind::Copy(of)) => self.part_lengths(of, predicate, start, anchor),
             Some(ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. }) => {
