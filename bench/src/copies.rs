@@ -54,14 +54,19 @@ pub(crate) struct CopiesArgs {
     /// Times that each question is asked, after a first time that fills the caches
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
+
+    /// Clusters of each kind, in turn: how one ingest divides the lines into segments changes the CPU of a question by a tenth
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
 }
 
 pub(crate) fn run(args: &CopiesArgs, context: &BenchContext) -> anyhow::Result<()> {
     let mut results = context.results("copies")?;
     for corpus in context.corpora(&args.files)? {
         let mut counts: Vec<(&str, u64)> = Vec::new();
-        for copies in &args.copies {
-            eprintln!("{}: {copies} copies", corpus.about);
+        let clusters = (1..=args.rounds).flat_map(|round| args.copies.iter().map(move |copies| (round, copies)));
+        for (round, copies) in clusters {
+            eprintln!("{}: {copies} copies, round {round}", corpus.about);
             let nodes = start(args, *copies, context)?;
             send(&corpus, &nodes)?;
             wait_merged(&nodes, corpus.bytes * u64::from(*copies))?;
@@ -75,7 +80,7 @@ pub(crate) fn run(args: &CopiesArgs, context: &BenchContext) -> anyhow::Result<(
                     None => counts.push((query.kind, found)),
                 }
                 let subject = format!("{}, {}, copies {copies}", corpus.about, query.kind);
-                results.runs.push(BenchRun { subject, round: 1, load: machine::load(), figures });
+                results.runs.push(BenchRun { subject, round, load: machine::load(), figures });
             }
             for (at, node) in nodes.into_iter().enumerate() {
                 node.stop()?;

@@ -75,7 +75,7 @@ pub(crate) fn units(engine: &Engine, request: &Request, plan: &Plan, stats: &mut
     let block_unit = |block| BlockUnit { block, block_cache: Arc::clone(&engine.block_cache) };
     units.extend(selection.blocks.into_iter().map(block_unit).map(Unit::Block));
     units.extend(selection.ranges.into_iter().map(Unit::Range));
-    stats.is_share_refused |= selection.is_share_refused;
+    stats.share = selection.share;
     stats.segments_read += selection.segments_read;
     stats.segments_skipped += selection.segments_skipped;
     stats.bytes_skipped += selection.bytes_skipped;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bucksaw_record::LabelScope;
+use bucksaw_store::ShareStatus;
 
 /// The words by which an entry of [`QueryStats::damaged`] is a whole sentence about a database, and no file name.
 pub(crate) const UNREADABLE: &str = " cannot be read: ";
@@ -31,8 +32,8 @@ pub struct QueryStats {
     /// Segments in the trash that may have records of the requested time. Retention removed them, so the answer is
     /// complete without them.
     pub trashed: TrashStats,
-    /// Whether the node does not do the share of the search that it was given.
-    pub(crate) is_share_refused: bool,
+    /// What has become of the node's share of the search.
+    pub(crate) share: ShareStatus,
     /// The coverage.
     pub nodes: NodeStats,
 }

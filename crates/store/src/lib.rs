@@ -58,6 +58,7 @@ mod pull;
 mod receive;
 mod record_range;
 pub mod repair;
+mod replica_token;
 mod replicate;
 mod replication;
 mod retain;
@@ -89,7 +90,7 @@ pub use pull::Puller;
 pub use receive::PUT;
 pub use record_range::{RangeColumns, RangeError, RangeRead, RangeStream, RecordRange};
 pub use replication::Replication;
-pub use search_share::{ReplicaRun, ReplicaState, SearchShare};
+pub use search_share::{ReplicaRun, ReplicaState, SearchShare, ShareStatus};
 pub use segment_list::SegmentList;
 pub use segment_store::SegmentStore;
 pub use store::{

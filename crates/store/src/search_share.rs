@@ -5,8 +5,9 @@
 //!             ── share, search ───► all stores: "skip these runs of intervals, another store searches them"
 //! ```
 //! A store skips a run only if the sum of its own records there is still the one that the other store had. That other store
-//! says whether it has lost records since ([`ReplicaState::token`]). So each record that one store skips is in the snapshot of
-//! another, whatever happens between the two calls; a record that both search is found twice, and answers drop one of them.
+//! says whether it has lost records since ([`ShareStatus::Refused`]). So each record that one store skips is in the snapshot of
+//! another, whatever happens between the two calls; a record that both search is found twice, and answers drop one of them. Therefore
+//! states may be used again for later searches, until a store says that they are outdated.
 //!
 //! Segments with damaged blocks are never skipped and not part of a sum. Stores with other rules of retention have other sums: one
 //! would hide what another one shows.
@@ -18,7 +19,7 @@ use bucksaw_segment::stored::{IdSum, Interval, ReplicaGroup};
 /// The replicated records of a store in a range of time, for a comparison with other stores.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplicaState {
-    /// Equal to an earlier token if the store has lost no record since.
+    /// Equal to an earlier one if the sums are the same and the store has lost no record in between.
     pub token: String,
     /// Each sum is that of 2^`interval_bits` intervals.
     pub interval_bits: u32,
@@ -72,4 +73,16 @@ pub struct SearchShare {
     pub skipped: Vec<ReplicaRun>,
     /// If set, nothing else is searched, and no queue.
     pub only: Option<Vec<ReplicaRun>>,
+}
+
+/// What has become of a share since the state by which the search was divided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ShareStatus {
+    /// The store holds what it held, or has no share.
+    #[default]
+    Current,
+    /// It has more records now, which it searches as others do.
+    Outdated,
+    /// It has lost records, so that others cannot rely on it.
+    Refused,
 }

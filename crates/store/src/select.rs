@@ -12,7 +12,7 @@ use bucksaw_segment::{Block, ReadError, RecordSummary, StreamSlice};
 use crate::erasure::{ErasureBook, ErasureSet, ErasureStatus, FilteredSegment};
 use crate::error::StoreError;
 use crate::foreground::Foreground;
-use crate::search_share::ReplicaState;
+use crate::search_share::{ReplicaState, ShareStatus};
 use crate::segment_list::SegmentList;
 use crate::segment_store::SegmentStore;
 use crate::share_filter::ShareFilter;
@@ -48,7 +48,7 @@ impl Store for SegmentStore {
             ..Selection::default()
         };
         let share = filter.share.map(|share| ShareFilter::new(self, &segments, filter.ids, share));
-        selection.is_share_refused = share.as_ref().is_some_and(|share| share.is_refused);
+        selection.share = share.as_ref().map_or(ShareStatus::Current, |share| share.status);
         for segment in in_range.segments {
             let is_left = share.as_ref().is_some_and(|share| share.excludes(segment, segment.reach()));
             if is_left || !(filter.may_contain)(segment.reach()) {

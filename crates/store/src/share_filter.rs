@@ -7,16 +7,11 @@ use bucksaw_record::{Id, Millis};
 use bucksaw_segment::RecordSummary;
 use bucksaw_segment::stored::{IdSum, Interval, ReplicaGroup};
 
-use crate::search_share::{ReplicaRun, ReplicaState, SearchShare};
+use crate::replica_token::{InvalidReplicaToken, ReplicaToken};
+use crate::search_share::{ReplicaRun, ReplicaState, SearchShare, ShareStatus};
 use crate::segment_list::SegmentList;
 use crate::segment_store::SegmentStore;
 use crate::stored_segment::StoredSegment;
-
-/// The whole intervals in which a range of ids lies.
-fn interval_range((from, to): (Id, Id)) -> (Interval, Interval) {
-    let last = Id::from_bits(to.bits().saturating_sub(1));
-    (Interval::of(from), Interval::of(last))
-}
 
 impl SegmentStore {
     /// The state of the replicated records of the intervals of a range; `None` if records have no replicas.
@@ -28,7 +23,7 @@ impl SegmentStore {
         let removals = self.removals.load(Ordering::SeqCst);
         let segments = self.segments();
         let compared = ComparedSegments::new(self, &segments, ids);
-        let token = self.state_token(removals, &compared);
+        let token = self.replica_token(removals, &compared).to_string();
         let ComparedSegments { sums, text_bytes, blocks, block_intervals, .. } = compared;
         let mut state = ReplicaState { token, interval_bits: 0, sums, text_bytes, blocks, block_intervals };
         while state.sums.len() > ReplicaState::SUMS_MAX && state.interval_bits < Interval::BITS {
@@ -44,8 +39,10 @@ impl SegmentStore {
         IdSum::of([Id::from_bits(crc32c::crc32c(rules.as_bytes()).into())])
     }
 
-    fn state_token(&self, removals: u64, compared: &ComparedSegments) -> String {
-        format!("{:016x}-{removals}-{}", self.start_id, compared.damaged_blocks)
+    fn replica_token(&self, removals: u64, compared: &ComparedSegments) -> ReplicaToken {
+        let mut sum = IdSum::default();
+        compared.sums.values().for_each(|part| sum.add(*part));
+        ReplicaToken { start: self.start_id, removals, damaged_blocks: compared.damaged_blocks as u64, sum }
     }
 }
 
@@ -64,7 +61,7 @@ struct ComparedSegments {
 
 impl ComparedSegments {
     fn new(store: &SegmentStore, segments: &SegmentList, ids: (Id, Id)) -> Self {
-        let (first, last) = interval_range(ids);
+        let (first, last) = Interval::range(ids);
         let end = Id::first_at(Millis(Interval(last.0.saturating_add(1)).start().0));
         let rules = store.retention_sum();
         let mut compared = Self::default();
@@ -99,8 +96,8 @@ pub(crate) struct ShareFilter {
     /// The last interval of each skipped run, by its group and first.
     skipped: BTreeMap<(ReplicaGroup, Interval), Interval>,
     only: Option<Vec<ReplicaRun>>,
-    /// Whether the store has lost records since the search was divided, so that others cannot rely on it.
-    pub(crate) is_refused: bool,
+    /// What has become of the share since the search was divided.
+    pub(crate) status: ShareStatus,
 }
 
 impl ShareFilter {
@@ -108,11 +105,15 @@ impl ShareFilter {
     pub(crate) fn new(store: &SegmentStore, segments: &SegmentList, ids: (Id, Id), share: &SearchShare) -> Self {
         let compared = ComparedSegments::new(store, segments, ids);
         let unchanged = share.skipped.iter().filter(|run| compared.sum_of(run) == run.sum);
-        let skipped = unchanged.map(|run| ((run.group, run.first), run.last)).collect();
+        let skipped: BTreeMap<_, _> = unchanged.map(|run| ((run.group, run.first), run.last)).collect();
         // After the snapshot: a removal before it is counted.
-        let token = store.state_token(store.removals.load(Ordering::SeqCst), &compared);
-        let is_refused = token != share.token;
-        Self { skipped, only: share.only.clone(), is_refused, compared: compared.segments }
+        let token = store.replica_token(store.removals.load(Ordering::SeqCst), &compared);
+        let status = match share.token.parse() {
+            Ok(divided) if token == divided && skipped.len() == share.skipped.len() => ShareStatus::Current,
+            Ok(divided) if token.has_all_of(&divided) => ShareStatus::Outdated,
+            Ok(_) | Err(InvalidReplicaToken) => ShareStatus::Refused,
+        };
+        Self { skipped, only: share.only.clone(), status, compared: compared.segments }
     }
 
     /// Whether records of a segment with this summary, of all or of a block, are left to another store.

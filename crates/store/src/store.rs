@@ -31,7 +31,7 @@ use crate::erasure::{ErasureBook, ErasureSet, ErasureStatus};
 use crate::error::StoreError;
 use crate::foreground::Foreground;
 use crate::record_range::RecordRange;
-use crate::search_share::{ReplicaState, SearchShare};
+use crate::search_share::{ReplicaState, SearchShare, ShareStatus};
 use crate::stored_segment::{DamagedSegment, StoredSegment};
 use crate::stream_retention::StreamRetention;
 
@@ -220,8 +220,8 @@ pub struct Selection {
     pub trashed_segments: u64,
     /// Records of these segments.
     pub trashed_records: u64,
-    /// Whether the store has lost records since the search was divided, so that it does not do its share.
-    pub is_share_refused: bool,
+    /// What has become of the share of the search.
+    pub share: ShareStatus,
 }
 
 /// One block of a source: the unit of reading and of parallel search.

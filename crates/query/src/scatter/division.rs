@@ -126,9 +126,14 @@ impl Division {
         }
     }
 
+    /// The token of a node's state.
+    pub(crate) fn token_of(&self, node: usize) -> Option<&str> {
+        self.tokens.get(node)?.as_deref()
+    }
+
     /// The share of a node; `None` if it searches all that it has.
     pub(crate) fn share_of(&self, node: usize) -> Option<SearchShare> {
-        let token = self.tokens.get(node)?.clone()?;
+        let token = self.token_of(node)?.to_owned();
         let is_held = |divided: &&DividedRun| divided.holders.contains(&node);
         let held: Vec<&DividedRun> = self.runs.iter().filter(is_held).collect();
         let skipped = held.iter().filter(|divided| divided.owner != node).map(|divided| divided.run).collect();
@@ -156,7 +161,7 @@ impl Division {
         }
         let reassigned = by_node.into_iter().map(|(node, runs)| {
             let only = runs.iter().filter_map(|number| self.runs.get(*number)).map(|divided| divided.run).collect();
-            let token = self.tokens.get(node)?.clone()?;
+            let token = self.token_of(node)?.to_owned();
             Some(Reassigned { node, share: SearchShare { token, skipped: Vec::new(), only: Some(only) }, runs })
         });
         reassigned.collect()

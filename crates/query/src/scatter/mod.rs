@@ -30,6 +30,7 @@ mod message;
 mod peers;
 mod pending_division;
 mod re_replicated;
+mod recent_divisions;
 mod replica_states;
 mod reply;
 mod request;

@@ -1,5 +1,6 @@
-//! Asks the stores what they hold before a search is divided among them.
+//! Asks the stores what they hold before a search is divided among them, unless a recent search has.
 
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use tokio::sync::OnceCell;
 
 use super::division::Division;
 use super::peers::QueryPeer;
+use super::recent_divisions::DivisionKey;
 use super::replica_states::{REPLICAS, REPLICAS_REPLY_BYTES_MAX, ReplicasRequest, decode};
 use super::server::QueryServer;
 
@@ -26,7 +28,7 @@ pub(super) struct PendingDivision {
     nodes: Vec<QueryPeer>,
     /// The requested ids.
     ids: (Id, Id),
-    division: OnceCell<Division>,
+    division: OnceCell<Arc<Division>>,
 }
 
 impl PendingDivision {
@@ -42,18 +44,38 @@ impl PendingDivision {
 
     /// The division, if it is known.
     pub(super) fn known(&self) -> Option<&Division> {
-        self.division.get()
+        self.division.get().map(Arc::as_ref)
     }
 
-    async fn divide(&self) -> Division {
-        let states = self.nodes.iter().enumerate().map(|(at, peer)| async move {
-            match (at, peer.is_live) {
-                (0, _) => self.server.own_replica_state(self.ids).await,
-                (_, true) => self.state_of(peer.node).await,
-                (_, false) => None,
+    /// The division is not to be used again: a node holds something else now.
+    pub(super) fn forget(&self) {
+        if let Some(division) = self.division.get() {
+            self.server.divisions.forget(division);
+        }
+    }
+
+    async fn divide(&self) -> Arc<Division> {
+        let key = DivisionKey::new(self.ids, &self.nodes);
+        let own = self.server.own_replica_state(self.ids).await;
+        // Where nothing changes here, little changes elsewhere. A node without records cannot tell.
+        let telling = own.as_ref().filter(|state| !state.sums.is_empty());
+        if let Some(division) = telling.and_then(|state| self.server.divisions.get(&key, &state.token)) {
+            return division;
+        }
+        let is_told = telling.is_some();
+        let others = self.nodes.iter().skip(1).map(|peer| async move {
+            match peer.is_live {
+                true => self.state_of(peer.node).await,
+                false => None,
             }
         });
-        Division::new(join_all(states).await, self.server.engine.config.period_bytes)
+        let states: Vec<_> = iter::once(own).chain(join_all(others).await).collect();
+        let has_all = self.nodes.iter().zip(&states).all(|(peer, state)| state.is_some() || !peer.is_live);
+        let division = Arc::new(Division::new(states, self.server.engine.config.period_bytes));
+        if is_told && has_all {
+            self.server.divisions.insert(key, Arc::clone(&division));
+        }
+        division
     }
 
     /// The state of another node; `None` if it does not reply in time.

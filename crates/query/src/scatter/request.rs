@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bucksaw_record::{Expr, Id, LabelScope, Labels, Millis};
 use bucksaw_segment::stored::{IdSum, Interval, ReplicaGroup};
-use bucksaw_store::{ReplicaRun, SearchShare};
+use bucksaw_store::{ReplicaRun, SearchShare, ShareStatus};
 use serde::{Deserialize, Serialize};
 
 use super::batch::BatchContent;
@@ -329,6 +329,9 @@ pub(crate) struct ReplyStatus {
     /// In the head: whether the node has lost records since it reported what it holds, so that others cannot rely on its share.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) share_refused: bool,
+    /// In the head: whether the node holds more records than it reported, so that a division by a new report is a better one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) share_outdated: bool,
 }
 
 impl ReplyStatus {
@@ -343,7 +346,8 @@ impl ReplyStatus {
             timed_out_ms,
             trashed_segments: stats.trashed.segments,
             trashed_records: stats.trashed.records,
-            share_refused: stats.is_share_refused,
+            share_refused: stats.share == ShareStatus::Refused,
+            share_outdated: stats.share == ShareStatus::Outdated,
             segments_read: stats.segments_read,
             segments_skipped: stats.segments_skipped,
             bytes_scanned: stats.bytes_scanned,

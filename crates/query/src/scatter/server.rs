@@ -22,6 +22,7 @@ use super::batch::{BatchContent, RecordBatchBuilder};
 use super::cells;
 use super::message::MessageKind;
 use super::peers::{QueryPeer, QueryPeers};
+use super::recent_divisions::RecentDivisions;
 use super::replica_states::{self, REPLICAS, REPLICAS_REQUEST_BYTES_MAX, ReplicasRequest};
 use super::request::{DecodeRequestError, REQUEST_BYTES_MAX, ReplyStatus, ScatterRequest};
 use super::sent_streams;
@@ -71,6 +72,7 @@ pub struct QueryServer {
     peers: Arc<dyn QueryPeers>,
     request_permits: Arc<Semaphore>,
     tail_permits: Arc<Semaphore>,
+    pub(super) divisions: RecentDivisions,
 }
 
 /// The reader is gone, or the work failed.
@@ -84,7 +86,7 @@ impl QueryServer {
     pub fn new(engine: Arc<Engine>, tasks: Arc<dyn Tasks>, peers: Arc<dyn QueryPeers>) -> Arc<Self> {
         let request_permits = Arc::new(Semaphore::new(engine.config.served_max));
         let tail_permits = Arc::new(Semaphore::new(engine.config.served_tails_max));
-        Arc::new(Self { engine, tasks, peers, request_permits, tail_permits })
+        Arc::new(Self { engine, tasks, peers, request_permits, tail_permits, divisions: RecentDivisions::default() })
     }
 
     /// Serves the calls of other nodes.

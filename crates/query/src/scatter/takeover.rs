@@ -57,6 +57,9 @@ impl Takeover {
         if status.share_refused && self.is_replacement(reply) {
             return Err(MissingReason::Refused("it has lost records since the search was divided".to_owned()));
         }
+        if let Some(division) = self.division.as_ref().filter(|_| status.share_outdated || status.share_refused) {
+            division.forget();
+        }
         let damaged = status.damaged.len();
         let known = self.replies.get_mut(reply).filter(|_| !status.is_keepalive());
         let known = known.map(|reply| *reply.known_damage.get_or_insert(damaged));
@@ -75,6 +78,7 @@ impl Takeover {
         let Some(failed) = failed else { return Some(Vec::new()) };
         failed.is_replaced = true;
         self.failed.insert(failed.node);
+        self.division.iter().for_each(|division| division.forget());
         let runs = failed.runs.clone().unwrap_or_else(|| division.owned_by(failed.node));
         let reassigned = division.reassign(&runs, &self.failed)?;
         let replies = reassigned.iter().map(|reassigned| SearchReply {

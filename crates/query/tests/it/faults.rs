@@ -154,6 +154,45 @@ fn stores_that_hold_the_same_records_search_them_once() {
     assert_eq!(cluster.search_all(1, &newest).0, newest_first);
 }
 
+/// A node asks the stores what they hold once, and again after something has come or gone.
+#[test]
+fn stores_are_asked_what_they_hold_until_it_changes() {
+    for seed in 20..26 {
+        let (cluster, mut all) = stored_hours(seed, 60, 300);
+        let complete = |all: &[Id]| {
+            let (found, stats) = cluster.search_all(0, &request_stored());
+            assert!(found == all && !stats.is_partial(), "seed {seed}: {} of {}, {stats:?}", found.len(), all.len());
+            let (count, counted) = cluster.count(0, &request_stored());
+            assert!(count == all.len() as u64 && !counted.is_partial(), "seed {seed}: {count}, {counted:?}");
+            stats.bytes_scanned
+        };
+        let scanned = complete(&all);
+        assert_eq!((complete(&all), cluster.reports()), (scanned, 2), "seed {seed}");
+        // Another range of time is another division.
+        let earlier = Request { to: id(5 * 3_600_000), ..request_stored() };
+        assert_eq!((cluster.search_all(0, &earlier).0.len(), cluster.reports()), (300, 4));
+        // Records come to all intervals, some of them to the other nodes alone.
+        for number in (0..600).map(|at| at * 60_000 + 1) {
+            cluster.put(&[1], number, "late");
+            all.push(id(number));
+        }
+        all.sort_unstable();
+        cluster.move_to_store();
+        cluster.world.run_for(seconds(60));
+        cluster.nodes.iter().for_each(|node| node.engine.queue().tick());
+        let mut before = cluster.reports();
+        let scanned = [complete(&all), complete(&all), complete(&all)];
+        assert!(scanned[2] <= scanned[0] && scanned[1] == scanned[2], "seed {seed}: {scanned:?}");
+        assert_eq!(cluster.reports() - before, 2, "seed {seed}");
+        // What the others rely on is lost.
+        cluster.nodes[2].loss_of_all()();
+        before = cluster.reports();
+        complete(&all);
+        complete(&all);
+        assert_eq!(cluster.reports() - before, 2, "seed {seed}");
+    }
+}
+
 /// Counts by bucket while a store dies, whose replacement sends ids of buckets that are counted already.
 #[test]
 fn a_store_that_dies_in_the_middle_of_a_histogram_is_replaced() {
@@ -205,6 +244,10 @@ fn a_store_that_dies_in_the_middle_is_replaced() {
 fn records_that_a_store_loses_during_an_answer_are_found_on_another_one() {
     for step in 0..160 {
         let (cluster, all) = stored_hours(200, 30, 300);
+        if step % 3 == 0 {
+            // The division is that of an earlier answer.
+            cluster.search_all(0, &request_stored());
+        }
         // It searches nearly all for the others.
         let (tasks, lose_all) = (cluster.world.tasks(), cluster.nodes[2].loss_of_all());
         let delay = Duration::from_micros(200 * step);

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bucksaw_cluster as cluster;
@@ -14,6 +15,9 @@ use bucksaw_segment::stored::SearchableBlock;
 use bucksaw_segment::{Codec, RowMeta};
 use bucksaw_store::{self as store, BlockSource as _, PUT, Puller, Replication, Store as _};
 use prometheus_client::registry::Registry;
+
+/// The call by which nodes ask what stores hold.
+const REPLICAS: &str = "query/replicas";
 
 pub(crate) struct QueryCluster {
     pub(crate) world: World,
@@ -28,6 +32,8 @@ pub(crate) struct QueryNode {
     pub(crate) cluster: Arc<cluster::Cluster>,
     replication: Replication,
     puller: Puller,
+    /// Times that another node has asked what its store holds.
+    reports: Arc<AtomicUsize>,
 }
 
 pub(crate) fn seconds(seconds: u64) -> Duration {
@@ -103,11 +109,22 @@ impl QueryCluster {
         let (puller, replication) = (Puller::new(store_context, Some(queue)), replication.unwrap());
         let receiver = replication.clone();
         query_server.register(&cluster.router());
+        let reports = Arc::new(AtomicUsize::new(0));
+        let (server, counted) = (Arc::clone(&query_server), Arc::clone(&reports));
+        cluster.router().add(REPLICAS, move |body| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            server.serve(REPLICAS, body)
+        });
         cluster.router().add(PUT, move |body| {
             let receiver = receiver.clone();
             async move { receiver.answer_put(body).await }
         });
-        self.nodes.push(QueryNode { node: host, engine, scatter, answers, cluster, replication, puller });
+        self.nodes.push(QueryNode { node: host, engine, scatter, answers, cluster, replication, puller, reports });
+    }
+
+    /// Times that nodes have asked others what they hold.
+    pub(crate) fn reports(&self) -> usize {
+        self.nodes.iter().map(|node| node.reports.load(Ordering::SeqCst)).sum()
     }
 
     pub(crate) fn put(&self, nodes: &[usize], number: u64, line: &str) {

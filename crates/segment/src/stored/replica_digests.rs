@@ -56,6 +56,11 @@ impl Interval {
         Self((id.time().0 >> Self::MS_BITS) as u32)
     }
 
+    /// The first and the last interval of ids from the first inclusive to the second exclusive.
+    pub fn range((from, to): (Id, Id)) -> (Self, Self) {
+        (Self::of(from), Self::of(Id::from_bits(to.bits().saturating_sub(1))))
+    }
+
     /// The first of the 2^`bits` intervals in which it lies.
     #[must_use]
     pub fn coarse(self, bits: u32) -> Self {

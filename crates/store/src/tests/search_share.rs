@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::replication::context;
 use super::*;
-use crate::{ReplicaRun, ReplicaState, SearchShare};
+use crate::{ReplicaRun, ReplicaState, SearchShare, ShareStatus};
 
 const ALL: (Id, Id) = (Id::MIN, Id::MAX);
 
@@ -58,8 +58,8 @@ fn all_skipped(state: &ReplicaState) -> SearchShare {
     SearchShare { token: state.token.clone(), skipped, only: None }
 }
 
-/// The ids in the blocks of a share, and whether the store refuses it.
-fn selected(store: &SegmentStore, share: &SearchShare) -> (BTreeSet<Id>, bool) {
+/// The ids in the blocks of a share, and its status.
+fn selected(store: &SegmentStore, share: &SearchShare) -> (BTreeSet<Id>, ShareStatus) {
     let filter = BlockSelector {
         may_contain: &|_| true,
         may_match: &|_| true,
@@ -74,7 +74,7 @@ fn selected(store: &SegmentStore, share: &SearchShare) -> (BTreeSet<Id>, bool) {
     let selection = store.select(&filter, &mut HashSet::new());
     let slices = selection.blocks.iter().flat_map(|block| block.source.slices(block.index).unwrap());
     let ids = slices.flat_map(|slice| (0..slice.rows.count).filter_map(move |row| slice.rows.id(row)));
-    (ids.collect(), selection.is_share_refused)
+    (ids.collect(), selection.share)
 }
 
 fn all_ids(store: &SegmentStore) -> BTreeSet<Id> {
@@ -95,7 +95,7 @@ fn a_store_skips_what_another_one_holds_and_nothing_else() {
     assert_eq!(pair.machine.store.replica_state(ALL), None, "a store whose records have no replicas");
     for store in 0..2 {
         let share = all_skipped(&pair.states()[store]);
-        assert_eq!(selected(&pair.stores[store], &share), (BTreeSet::new(), false));
+        assert_eq!(selected(&pair.stores[store], &share), (BTreeSet::new(), ShareStatus::Current));
         // Half of the intervals.
         let (left, right) = share.skipped.split_at(share.skipped.len() / 2);
         let half = SearchShare { skipped: left.to_vec(), ..share.clone() };
@@ -109,7 +109,7 @@ fn a_store_skips_what_another_one_holds_and_nothing_else() {
                 .all(|run| selected(&pair.stores[store], &only).0.iter().any(|id| Interval::of(*id) == run.first))
         );
         let none = SearchShare { only: Some(Vec::new()), ..share };
-        assert_eq!(selected(&pair.stores[store], &none), (BTreeSet::new(), false));
+        assert_eq!(selected(&pair.stores[store], &none), (BTreeSet::new(), ShareStatus::Current));
     }
 }
 
@@ -123,8 +123,9 @@ fn what_came_or_went_since_the_division_is_searched() {
     pair.put(600_000);
     pair.gather_all();
     for (store, share) in pair.stores.iter().zip(&shares) {
-        let (ids, is_refused) = selected(store, share);
-        assert!(!is_refused && !ids.is_empty() && ids.len() < 21, "{} ids", ids.len());
+        let (ids, status) = selected(store, share);
+        assert_eq!(status, ShareStatus::Outdated);
+        assert!(!ids.is_empty() && ids.len() < 21, "{} ids", ids.len());
         let changed = ids.iter().map(|id| Interval::of(*id)).max().unwrap();
         let all = all_ids(store);
         assert!(all.iter().filter(|id| Interval::of(**id) == changed).all(|id| ids.contains(id)));
@@ -133,18 +134,21 @@ fn what_came_or_went_since_the_division_is_searched() {
     let shares = pair.states().map(|state| all_skipped(&state));
     let lost = Arc::clone(&pair.stores[0].segments()[0]);
     pair.stores[0].withdraw(&lost);
-    let (ids, is_refused) = selected(&pair.stores[0], &shares[0]);
+    let (ids, status) = selected(&pair.stores[0], &shares[0]);
     let touched: BTreeSet<_> = lost.reader().replica_digests().unwrap().iter().map(|digest| digest.interval).collect();
     let left = all_ids(&pair.stores[0]);
-    assert!(is_refused && left.iter().filter(|id| touched.contains(&Interval::of(**id))).all(|id| ids.contains(id)));
-    assert_eq!(selected(&pair.stores[1], &shares[1]), (BTreeSet::new(), false));
+    assert!(
+        status == ShareStatus::Refused
+            && left.iter().filter(|id| touched.contains(&Interval::of(**id))).all(|id| ids.contains(id))
+    );
+    assert_eq!(selected(&pair.stores[1], &shares[1]), (BTreeSet::new(), ShareStatus::Current));
     assert_ne!(pair.states()[0].sums, pair.states()[1].sums);
     // Damage is a loss, too, and what is readable of the segment is searched.
     let shares = pair.states().map(|state| all_skipped(&state));
     let damaged = Arc::clone(&pair.stores[1].segments()[0]);
     let _ = damaged.mark_damaged(0, "a test");
-    let (ids, is_refused) = selected(&pair.stores[1], &shares[1]);
-    assert!(is_refused && ids.contains(&damaged.reach().low));
+    let (ids, status) = selected(&pair.stores[1], &shares[1]);
+    assert!(status == ShareStatus::Refused && ids.contains(&damaged.reach().low));
     assert_ne!(pair.states()[1].token, shares[1].token);
 }
 
