@@ -80,7 +80,7 @@ pub(crate) fn run(args: &CopiesArgs, context: &BenchContext) -> anyhow::Result<(
                     None => counts.push((query.kind, found)),
                 }
                 let subject = format!("{}, {}, copies {copies}", corpus.about, query.kind);
-                results.runs.push(BenchRun { subject, round, load: machine::load(), figures });
+                results.runs.push(BenchRun { subject, round: round as usize, load: machine::load(), figures });
             }
             for (at, node) in nodes.into_iter().enumerate() {
                 node.stop()?;
