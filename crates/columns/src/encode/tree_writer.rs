@@ -1,99 +1,76 @@
 //! Serialises the tree of columns and packs its frames.
 
+use std::ops::Range;
+use std::{io, iter};
+
 use bucksaw_binary::put_varint;
 
 use crate::encode::encoded_column::{EncodedColumn, LayoutTables};
+use crate::encode::frame_packer::FramePacker;
 use crate::encode::number_planes::NumberPlanes;
+use crate::encode::payload_class::{PayloadClass, PayloadContent};
 use crate::fixed_width::PatternByte;
 use crate::format::{CONSTANT, COPY, DICTIONARY, FIXED_WIDTH, INTEGERS, MAPPED, RAW, TABLES};
 
 /// The size of a frame, in bytes, from which a new one is started. Frames are the unit of unpacking.
 const FRAME_BYTES: usize = 128 << 10;
 
-/// Levels of zstd by which numbers are packed higher than text. They become 4 % smaller over all logs for 3 % of the time of encoding;
-/// text gains a tenth of that.
-const NUMBERS_LEVELS: i32 = 2;
+/// Bytes of a payload's place as a rule.
+const PLACE_BYTES: usize = 6;
 
-/// The lowest level that is raised. Lower ones are chosen for text of which less time is to be taken.
-const RAISED_LEVEL_MIN: i32 = 3;
-
-/// The stream of frames that the bytes of a column go to.
-#[derive(Clone, Copy)]
-enum PayloadKind {
-    Text,
-    Numbers,
+/// A frame as stored.
+struct PackedFrame {
+    packed: Vec<u8>,
+    raw_len: usize,
 }
 
-#[derive(Default)]
-struct FrameBuffer {
-    pending: Vec<u8>,
-    /// The number of the open frame.
-    frame: u32,
+/// Where a payload is.
+#[derive(Clone, Copy, Default)]
+struct PayloadPlace {
+    frame: usize,
+    offset: usize,
+}
+
+/// Bytes of a column, which are packed after the tree is written.
+struct PendingPayload {
+    class: PayloadClass,
+    range: Range<usize>,
+    /// Where in the tree its place is written.
+    tree_at: usize,
 }
 
 pub(crate) struct TreeWriter {
-    compressor: zstd::bulk::Compressor<'static>,
     level: i32,
-    streams: [FrameBuffer; 2],
-    frames: Vec<Vec<u8>>,
-    raw_lens: Vec<usize>,
-    meta: Vec<u8>,
+    payloads: Vec<PendingPayload>,
+    /// The bytes of all payloads.
+    bytes: Vec<u8>,
+    /// The tree without the places of payloads.
+    tree: Vec<u8>,
 }
 
 impl TreeWriter {
-    pub(crate) fn new(level: i32) -> std::io::Result<Self> {
-        let mut writer = Self {
-            compressor: zstd::bulk::Compressor::new(level)?,
-            level,
-            streams: Default::default(),
-            frames: Vec::new(),
-            raw_lens: Vec::new(),
-            meta: Vec::new(),
-        };
-        for stream in &mut writer.streams {
-            stream.frame = writer.frames.len() as u32;
-            writer.frames.push(Vec::new());
-            writer.raw_lens.push(0);
-        }
-        Ok(writer)
+    pub(crate) fn new(level: i32) -> Self {
+        Self { level, payloads: Vec::new(), bytes: Vec::new(), tree: Vec::new() }
     }
 
-    fn write_payload(&mut self, kind: PayloadKind, bytes: &[u8]) -> std::io::Result<()> {
-        let stream = &mut self.streams[kind as usize];
-        put_varint(&mut self.meta, u64::from(stream.frame));
-        put_varint(&mut self.meta, stream.pending.len() as u64);
-        put_varint(&mut self.meta, bytes.len() as u64);
-        stream.pending.extend_from_slice(bytes);
-        if stream.pending.len() >= FRAME_BYTES {
-            self.flush_frame(kind)?;
-        }
-        Ok(())
+    fn write_payload(&mut self, class: PayloadClass, payload: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(payload);
+        self.payloads.push(PendingPayload { class, range: start..self.bytes.len(), tree_at: self.tree.len() });
     }
 
-    fn flush_frame(&mut self, kind: PayloadKind) -> std::io::Result<()> {
-        let stream = &mut self.streams[kind as usize];
-        let frame = stream.frame as usize;
-        let higher = match kind {
-            PayloadKind::Numbers if self.level >= RAISED_LEVEL_MIN => NUMBERS_LEVELS,
-            PayloadKind::Numbers | PayloadKind::Text => 0,
-        };
-        self.compressor.set_compression_level(self.level + higher)?;
-        self.frames[frame] = self.compressor.compress(&stream.pending)?;
-        self.raw_lens[frame] = stream.pending.len();
-        stream.pending.clear();
-        stream.frame = self.frames.len() as u32;
-        self.frames.push(Vec::new());
-        self.raw_lens.push(0);
-        Ok(())
+    fn write_text(&mut self, text: &[u8]) {
+        self.write_payload(PayloadClass::of_text(text), text);
     }
 
-    fn write_numbers(&mut self, numbers: &NumberPlanes) -> std::io::Result<()> {
-        self.meta.push(numbers.width as u8 | u8::from(numbers.is_delta) << 7);
-        put_varint(&mut self.meta, numbers.base);
-        self.write_payload(PayloadKind::Numbers, &numbers.planes)
+    fn write_numbers(&mut self, numbers: &NumberPlanes) {
+        self.tree.push(numbers.width as u8 | u8::from(numbers.is_delta) << 7);
+        put_varint(&mut self.tree, numbers.base);
+        let content = if numbers.is_delta { PayloadContent::Deltas } else { PayloadContent::Offsets };
+        self.write_payload(PayloadClass::of_numbers(content, numbers.width, &numbers.planes), &numbers.planes);
     }
 
-    fn write_codes(&mut self, ids: &[u32], distinct: usize) -> std::io::Result<()> {
+    fn write_codes(&mut self, ids: &[u32], distinct: usize) {
         let width = match distinct {
             0..=0x100 => 1,
             0x101..=0x1_0000 => 2,
@@ -104,114 +81,150 @@ impl TreeWriter {
         for plane in 0..width {
             planes.extend(ids.iter().map(|id| (id >> (plane * 8)) as u8));
         }
-        self.meta.push(width as u8);
-        self.write_payload(PayloadKind::Numbers, &planes)
+        self.tree.push(width as u8);
+        self.write_payload(PayloadClass::of_numbers(PayloadContent::Codes, width, &planes), &planes);
     }
 
-    fn write_column(&mut self, node: &EncodedColumn) -> std::io::Result<()> {
+    fn write_column(&mut self, node: &EncodedColumn) {
         match node {
             EncodedColumn::Constant(value) => {
-                self.meta.push(CONSTANT);
-                put_varint(&mut self.meta, value.len() as u64);
-                self.meta.extend_from_slice(value);
+                self.tree.push(CONSTANT);
+                put_varint(&mut self.tree, value.len() as u64);
+                self.tree.extend_from_slice(value);
             }
             EncodedColumn::Raw(bytes) => {
-                self.meta.push(RAW);
-                self.write_payload(PayloadKind::Text, bytes)?;
+                self.tree.push(RAW);
+                self.write_text(bytes);
             }
             EncodedColumn::Integers(numbers) => {
-                self.meta.push(INTEGERS);
-                self.write_numbers(numbers)?;
+                self.tree.push(INTEGERS);
+                self.write_numbers(numbers);
             }
             EncodedColumn::Fixed { pattern, numbers, nibbles } => {
-                self.meta.push(FIXED_WIDTH);
-                put_varint(&mut self.meta, pattern.len() as u64);
+                self.tree.push(FIXED_WIDTH);
+                put_varint(&mut self.tree, pattern.len() as u64);
                 for place in pattern {
                     match place {
-                        PatternByte::Literal(byte) => self.meta.extend_from_slice(&[0, *byte]),
-                        PatternByte::Digit => self.meta.push(1),
-                        PatternByte::LowerHex => self.meta.push(2),
-                        PatternByte::UpperHex => self.meta.push(3),
+                        PatternByte::Literal(byte) => self.tree.extend_from_slice(&[0, *byte]),
+                        PatternByte::Digit => self.tree.push(1),
+                        PatternByte::LowerHex => self.tree.push(2),
+                        PatternByte::UpperHex => self.tree.push(3),
                     }
                 }
                 for numbers in numbers {
-                    self.write_numbers(numbers)?;
+                    self.write_numbers(numbers);
                 }
-                self.write_payload(PayloadKind::Numbers, nibbles)?;
+                self.write_payload(PayloadClass::of_numbers(PayloadContent::Nibbles, 1, nibbles), nibbles);
             }
             EncodedColumn::Dictionary { codes, distinct, values } => {
-                self.meta.push(DICTIONARY);
-                put_varint(&mut self.meta, *distinct as u64);
-                self.write_codes(codes, *distinct)?;
-                self.write_column(values)?;
+                self.tree.push(DICTIONARY);
+                put_varint(&mut self.tree, *distinct as u64);
+                self.write_codes(codes, *distinct);
+                self.write_column(values);
             }
             EncodedColumn::Mapped { determinant, map, values } => {
-                self.meta.push(MAPPED);
-                put_varint(&mut self.meta, *determinant as u64);
+                self.tree.push(MAPPED);
+                put_varint(&mut self.tree, *determinant as u64);
                 let distinct = map.iter().max().map_or(0, |most| *most as usize + 1);
-                put_varint(&mut self.meta, distinct as u64);
+                put_varint(&mut self.tree, distinct as u64);
                 let same = map.iter().enumerate().all(|(at, to)| at == *to as usize);
-                self.meta.push(u8::from(same));
+                self.tree.push(u8::from(same));
                 if !same {
-                    self.write_codes(map, distinct)?;
+                    self.write_codes(map, distinct);
                 }
-                self.write_column(values)?;
+                self.write_column(values);
             }
             EncodedColumn::Copy { column } => {
-                self.meta.push(COPY);
-                put_varint(&mut self.meta, *column as u64);
+                self.tree.push(COPY);
+                put_varint(&mut self.tree, *column as u64);
             }
             EncodedColumn::Tables(split) => {
-                self.meta.push(TABLES);
-                self.write_tables(split)?;
+                self.tree.push(TABLES);
+                self.write_tables(split);
             }
         }
-        Ok(())
     }
 
     /// The serialised block.
-    pub(crate) fn write(mut self, split: LayoutTables) -> std::io::Result<Vec<u8>> {
-        self.write_tables(&split)?;
+    pub(crate) fn write(mut self, split: LayoutTables, packer: &mut FramePacker) -> io::Result<Vec<u8>> {
+        self.write_tables(&split);
         drop(split);
-        self.finish()
+        self.finish(packer)
     }
 
-    fn write_tables(&mut self, split: &LayoutTables) -> std::io::Result<()> {
-        put_varint(&mut self.meta, split.tables.len() as u64);
+    fn write_tables(&mut self, split: &LayoutTables) {
+        put_varint(&mut self.tree, split.tables.len() as u64);
         let one = split.outliers.is_empty() && split.tables.len() == 1;
-        self.meta.push(u8::from(one));
+        self.tree.push(u8::from(one));
         if !one {
-            self.write_codes(&split.table_ids, split.tables.len() + 1)?;
-            self.write_payload(PayloadKind::Text, &split.outliers)?;
+            self.write_codes(&split.table_ids, split.tables.len() + 1);
+            self.write_text(&split.outliers);
         }
         for table in &split.tables {
-            put_varint(&mut self.meta, table.rows as u64);
-            put_varint(&mut self.meta, table.layout.len() as u64);
-            self.meta.extend_from_slice(&table.layout);
+            put_varint(&mut self.tree, table.rows as u64);
+            put_varint(&mut self.tree, table.layout.len() as u64);
+            self.tree.extend_from_slice(&table.layout);
             for column in &table.columns {
-                self.write_column(column)?;
+                self.write_column(column);
             }
         }
-        Ok(())
     }
 
-    fn finish(mut self) -> std::io::Result<Vec<u8>> {
-        self.flush_frame(PayloadKind::Text)?;
-        self.flush_frame(PayloadKind::Numbers)?;
-        self.compressor.set_compression_level(self.level)?;
-        let meta = self.compressor.compress(&self.meta)?;
+    fn finish(self, packer: &mut FramePacker) -> io::Result<Vec<u8>> {
+        let (frames, places) = self.pack_payloads(packer)?;
+        let tree = self.whole_tree(&places);
+        let packed_tree = packer.pack(PayloadClass::tree_level(self.level), &tree, iter::empty())?;
         let mut out = Vec::new();
-        put_varint(&mut out, self.meta.len() as u64);
-        put_varint(&mut out, meta.len() as u64);
-        put_varint(&mut out, self.frames.len() as u64);
-        for (frame, raw) in self.frames.iter().zip(&self.raw_lens) {
-            put_varint(&mut out, frame.len() as u64);
-            put_varint(&mut out, *raw as u64);
+        put_varint(&mut out, tree.len() as u64);
+        put_varint(&mut out, packed_tree.len() as u64);
+        put_varint(&mut out, frames.len() as u64);
+        for frame in &frames {
+            put_varint(&mut out, frame.packed.len() as u64);
+            put_varint(&mut out, frame.raw_len as u64);
         }
-        out.extend_from_slice(&meta);
-        for frame in &self.frames {
-            out.extend_from_slice(frame);
-        }
+        out.extend_from_slice(&packed_tree);
+        frames.iter().for_each(|frame| out.extend_from_slice(&frame.packed));
         Ok(out)
+    }
+
+    /// Packs the payloads by class. Returns the frames, and the place of each payload.
+    fn pack_payloads(&self, packer: &mut FramePacker) -> io::Result<(Vec<PackedFrame>, Vec<PayloadPlace>)> {
+        let mut order: Vec<usize> = (0..self.payloads.len()).collect();
+        order.sort_by_key(|number| self.payloads[*number].class);
+        let (mut frames, mut places) = (Vec::new(), vec![PayloadPlace::default(); order.len()]);
+        let (mut raw, mut cuts) = (Vec::new(), Vec::new());
+        // Frames have one level, and none has texts and numbers: searches of texts look at whole frames.
+        let frame_kind = |class: PayloadClass| (class.is_number(), class.level(self.level));
+        let mut order = order.into_iter().peekable();
+        while let Some(number) = order.next() {
+            let payload = &self.payloads[number];
+            places[number] = PayloadPlace { frame: frames.len(), offset: raw.len() };
+            raw.extend_from_slice(&self.bytes[payload.range.clone()]);
+            let next = order.peek().map(|next| self.payloads[*next].class);
+            let kind = frame_kind(payload.class);
+            if raw.len() >= FRAME_BYTES || next.is_none_or(|next| frame_kind(next) != kind) {
+                let packed = packer.pack(payload.class.level(self.level), &raw, cuts.drain(..))?;
+                frames.push(PackedFrame { packed, raw_len: raw.len() });
+                raw.clear();
+            } else if next != Some(payload.class) {
+                cuts.push(raw.len());
+            }
+        }
+        Ok((frames, places))
+    }
+
+    /// The tree with the places of all payloads.
+    fn whole_tree(&self, places: &[PayloadPlace]) -> Vec<u8> {
+        let mut whole = Vec::with_capacity(self.tree.len() + self.payloads.len() * PLACE_BYTES);
+        let mut start = 0;
+        for (payload, place) in self.payloads.iter().zip(places) {
+            whole.extend_from_slice(&self.tree[start..payload.tree_at]);
+            put_varint(&mut whole, place.frame as u64);
+            put_varint(&mut whole, place.offset as u64);
+            put_varint(&mut whole, payload.range.len() as u64);
+            start = payload.tree_at;
+        }
+        whole.extend_from_slice(&self.tree[start..]);
+        whole
     }
 }
