@@ -53,13 +53,12 @@ const WIDTH_MAX: usize = 4;
 /// The lowest level of a block that is raised. Lower ones are chosen for text of which less time is to be taken.
 const RAISED_LEVEL_MIN: i32 = 3;
 
-/// Bits of a byte up to which numbers repeat, and the levels by which they are packed higher: a longer search for repetitions pays.
-const REPEATED_BITS: u8 = 3;
-const REPEATED_LEVELS: i32 = 6;
-
-/// The same for numbers that are compressible at all.
+/// Bits of a byte up to which numbers are compressible.
 const COMPRESSIBLE_BITS: u8 = 5;
-const COMPRESSIBLE_LEVELS: i32 = 2;
+
+/// Levels by which compressible numbers and the tree are packed higher. They become 4 % smaller for 3 % of the time of encoding; text gains
+/// a tenth of that, and four more levels save 1 % for 10 % of the time.
+const RAISED_LEVELS: i32 = 2;
 
 impl PayloadClass {
     /// The class of texts.
@@ -90,17 +89,13 @@ impl PayloadClass {
 
     /// The level for the tree of columns.
     pub(crate) fn tree_level(level: i32) -> i32 {
-        if level < RAISED_LEVEL_MIN { level } else { level + REPEATED_LEVELS }
+        if level < RAISED_LEVEL_MIN { level } else { level + RAISED_LEVELS }
     }
 
     /// The level of zstd for this class, given that of the block.
     pub(crate) fn level(self, level: i32) -> i32 {
-        match () {
-            () if !self.is_number() || level < RAISED_LEVEL_MIN => level,
-            () if self.bits <= REPEATED_BITS => level + REPEATED_LEVELS,
-            () if self.bits <= COMPRESSIBLE_BITS => level + COMPRESSIBLE_LEVELS,
-            () => level,
-        }
+        let is_raised = self.is_number() && self.bits <= COMPRESSIBLE_BITS && level >= RAISED_LEVEL_MIN;
+        if is_raised { level + RAISED_LEVELS } else { level }
     }
 }
 
@@ -151,8 +146,8 @@ mod tests {
     fn levels_follow_from_what_they_save() {
         let class = |content, bits| PayloadClass { content, bits, width: 1 };
         let levels = [0, 3, 4, 5, 6, 8].map(|bits| class(PayloadContent::Codes, bits).level(3));
-        assert_eq!(levels, [9, 9, 5, 5, 3, 3]);
-        assert_eq!(class(PayloadContent::LowerCase, 1).level(3), 3);
-        assert_eq!(class(PayloadContent::Codes, 1).level(2), 2);
+        assert_eq!(levels, [5, 5, 5, 5, 3, 3]);
+        assert_eq!((class(PayloadContent::LowerCase, 1).level(3), PayloadClass::tree_level(3)), (3, 5));
+        assert_eq!((class(PayloadContent::Codes, 1).level(2), PayloadClass::tree_level(2)), (2, 2));
     }
 }

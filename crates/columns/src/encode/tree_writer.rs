@@ -77,12 +77,13 @@ impl TreeWriter {
             0x1_0001..=0x100_0000 => 3,
             _ => 4,
         };
-        let mut planes = Vec::with_capacity(ids.len() * width);
-        for plane in 0..width {
-            planes.extend(ids.iter().map(|id| (id >> (plane * 8)) as u8));
-        }
         self.tree.push(width as u8);
-        self.write_payload(PayloadClass::of_numbers(PayloadContent::Codes, width, &planes), &planes);
+        let start = self.bytes.len();
+        for plane in 0..width {
+            self.bytes.extend(ids.iter().map(|id| (id >> (plane * 8)) as u8));
+        }
+        let class = PayloadClass::of_numbers(PayloadContent::Codes, width, &self.bytes[start..]);
+        self.payloads.push(PendingPayload { class, range: start..self.bytes.len(), tree_at: self.tree.len() });
     }
 
     fn write_column(&mut self, node: &EncodedColumn) {
