@@ -86,8 +86,8 @@ fn free_bytes_min(args: &ServeArgs, sizes: DiskSizes) -> u64 {
 fn store(args: &ServeArgs, plan: &MemoryPlan, sizes: DiskSizes) -> bucksaw_store::Config {
     let default = bucksaw_store::Config::default();
     let (codec_quick, codec_final) = match args.store_codec {
-        StoreCodec::Columns => (default.codec_quick, default.codec_final),
-        StoreCodec::Zstd => (Codec::Lz4, Codec::Zstd(3)),
+        StoreCodec::Columns => (default.codec_quick, Codec::Columns(args.store_level)),
+        StoreCodec::Zstd => (Codec::Lz4, Codec::Zstd(args.store_level)),
         StoreCodec::Lz4 => (Codec::Lz4, Codec::Lz4),
         StoreCodec::None => (Codec::Plain, Codec::Plain),
     };
@@ -218,6 +218,17 @@ mod tests {
         assert_eq!(query(&asks, &plan).result_bytes_max, plan.unread_results);
         assert_eq!(api(&asks, &plan, descriptors(4_096)).bodies_bytes_max as u64, plan.bodies);
         assert_eq!(queue(&asks, &plan, large, 1_024).segment_bytes_max, plan.queue_segment);
+    }
+
+    #[test]
+    fn blocks_have_the_codec_and_the_level() {
+        let plan = MemoryPlan::for_limit(128 << 20);
+        let sizes = || DiskSizes { reserve: 0, queue_segment: u64::MAX, store_segment: u64::MAX };
+        let codec = |flags: &[&str]| store(&parsed(flags), &plan, sizes()).codec_final;
+        assert_eq!(codec(&[]), bucksaw_store::Config::default().codec_final);
+        assert_eq!(codec(&["--store-level", "12"]), Codec::Columns(12));
+        assert_eq!(codec(&["--store-level=1", "--store-codec", "zstd"]), Codec::Zstd(1));
+        assert_eq!(codec(&["--store-level=1", "--store-codec", "lz4"]), Codec::Lz4);
     }
 
     #[test]

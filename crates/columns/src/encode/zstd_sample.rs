@@ -11,8 +11,7 @@ const SAMPLE_PIECE_BYTES: usize = 64 << 10;
 /// A text is dense if its compression ratio under zstd is below this number, as for random words or base64.
 const DENSE_RATIO_MAX: usize = 4;
 
-/// The highest level for which lower levels are tried; the bytes of its window and the entries of its larger table, as powers of
-/// two. In dense text, the matches that level 3 finds are short and save little. Level 3 reaches 60 to 130 MB/s, level 1 200 to
+/// The highest level of dense text; the bytes of its window and the entries of its larger table, as powers of two. In dense text, the matches that level 3 finds are short and save little. Level 3 reaches 60 to 130 MB/s, level 1 200 to
 /// 900 MB/s; the output of level 1 has 880 to 1,210 thousandths of the size.
 const LEVEL_MAX: i32 = 3;
 const WINDOW_LOG: u32 = 21;
@@ -26,7 +25,7 @@ const LOWER_LEVELS: [(i32, usize); 2] = [(1, 1_010), (2, 1_015)];
 /// The result of packing samples of a text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ZstdSample {
-    /// The level for the text: the requested one, or a lower one that packs as well.
+    /// The level for the text: the requested one, or for dense text a lower one that packs as well.
     pub(crate) level: i32,
     /// Whether the text is dense.
     pub(crate) is_dense: bool,
@@ -35,17 +34,20 @@ pub(crate) struct ZstdSample {
 }
 
 impl ZstdSample {
-    /// Packs samples of the text at a level, and those of dense text at lower levels too.
-    pub(crate) fn measure(text: &[u8], level: i32) -> Option<Self> {
+    /// Packs samples of the text at this level or [`LEVEL_MAX`], and those of dense text at lower levels too.
+    pub(crate) fn measure(text: &[u8], requested: i32) -> Option<Self> {
         let some = sample_pieces(text, SAMPLE_PIECE_BYTES);
+        let level = requested.min(LEVEL_MAX);
         let packed = compress(&some, level)?.len();
         let is_dense = is_dense(some.len(), packed);
         let is_as_good = |(lower, most): &(i32, usize)| {
             *lower < level && compress(&some, *lower).is_some_and(|lower| lower.len() <= packed * most / 1_000)
         };
-        let lower =
-            if is_dense && level <= LEVEL_MAX { LOWER_LEVELS.iter().find(|lower| is_as_good(lower)) } else { None };
-        Some(Self { level: lower.map_or(level, |(lower, _)| *lower), is_dense, bytes: some.len(), packed })
+        let level = match is_dense {
+            true => LOWER_LEVELS.iter().find(|lower| is_as_good(lower)).map_or(level, |(lower, _)| *lower),
+            false => requested,
+        };
+        Some(Self { level, is_dense, bytes: some.len(), packed })
     }
 
     /// The approximate packed size of `bytes` bytes; too high for texts in which much recurs.
@@ -93,7 +95,7 @@ mod tests {
         assert!(
             sample.expected_bytes(text.len()) * 100 / slow > 97 && sample.expected_bytes(text.len()) * 100 / slow < 103
         );
-        assert_eq!(ZstdSample::measure(&text, 5).unwrap().level, 5, "a higher level is kept");
+        assert_eq!(ZstdSample::measure(&text, 12).unwrap().level, sample.level, "higher levels hardly save more");
     }
 
     /// Random letters between the delimiters of 100 layouts. The table of level 1 is too small for the recurring delimiters;
@@ -124,6 +126,7 @@ mod tests {
         let log = lines_of(1 << 20, || format!("GET /index/{} 200 took {} ms\n", next(30), next(9)));
         let sample = ZstdSample::measure(&log, 3).unwrap();
         assert!(!sample.is_dense && sample.level == 3);
+        assert_eq!(ZstdSample::measure(&log, 12).unwrap().level, 12);
     }
 
     #[test]
