@@ -12,7 +12,7 @@ use super::{KafkaArgs, ListenerTlsArgs};
 use crate::encryption::EncryptionArgs;
 use crate::values::{
     ByteSize, DisplayZone, HostName, HostPort, ListenAddress, ListenerTimes, LogFilter, OptionalLimit, RetentionRule,
-    StoreLocation, durability, replication_factor, switch,
+    StoreLocation, durability, replication_factor, store_level, switch,
 };
 
 /// Run a node
@@ -231,7 +231,7 @@ pub(crate) struct ServeArgs {
     /// With a higher one, the store takes less disk space, and encoding, half of the work of ingest, more CPU: 7 saves 3 %
     /// for 17 %, 12 saves 7 % for twice the CPU. Searches cost the same. Text in which hardly anything recurs stays at level 3
     /// or below. `lz4` and `none` have no levels.
-    #[arg(long, value_name = "LEVEL", default_value_t = 3, value_parser = clap::value_parser!(i8).range(1..=15))]
+    #[arg(long, value_name = "LEVEL", default_value_t = 3, value_parser = store_level)]
     pub(crate) store_level: i8,
 
     /// Memory limit of the node

@@ -25,7 +25,7 @@ pub(crate) use log_filter::LogFilter;
 pub(crate) use node_url::NodeUrl;
 pub(crate) use number::{
     bucket_count, context_count, count, failed_node_count, line_count, node_count, page_count, replication_factor,
-    worker_count,
+    store_level, worker_count,
 };
 pub(crate) use retention_rule::RetentionRule;
 pub(crate) use sending::{TimeFrom, all_labels, durability};

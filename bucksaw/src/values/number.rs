@@ -41,6 +41,11 @@ pub(crate) fn worker_count(text: &str) -> Result<usize, String> {
     within(text, 1, 64).and_then(|count| usize::try_from(count).map_err(|_| "expected less than 65".to_owned()))
 }
 
+/// The level of zstd of stored blocks.
+pub(crate) fn store_level(text: &str) -> Result<i8, String> {
+    within(text, 1, 15).and_then(|level| i8::try_from(level).map_err(|_| "expected less than 16".to_owned()))
+}
+
 /// The number of nodes of a planned cluster.
 pub(crate) fn node_count(text: &str) -> Result<u32, String> {
     within(text, 1, 1_000).and_then(|count| u32::try_from(count).map_err(|_| "expected less than 1001".to_owned()))
