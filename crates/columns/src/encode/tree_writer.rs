@@ -19,7 +19,7 @@ const FRAME_BYTES: usize = 128 << 10;
 const PLACE_BYTES: usize = 6;
 
 /// A frame as stored.
-struct PackedFrame {
+struct WrittenFrame {
     packed: Vec<u8>,
     raw_len: usize,
 }
@@ -189,7 +189,7 @@ impl TreeWriter {
     }
 
     /// Packs the payloads by class. Returns the frames, and the place of each payload.
-    fn pack_payloads(&self, packer: &mut FramePacker) -> io::Result<(Vec<PackedFrame>, Vec<PayloadPlace>)> {
+    fn pack_payloads(&self, packer: &mut FramePacker) -> io::Result<(Vec<WrittenFrame>, Vec<PayloadPlace>)> {
         let mut order: Vec<usize> = (0..self.payloads.len()).collect();
         order.sort_by_key(|number| self.payloads[*number].class);
         let (mut frames, mut places) = (Vec::new(), vec![PayloadPlace::default(); order.len()]);
@@ -205,7 +205,7 @@ impl TreeWriter {
             let kind = frame_kind(payload.class);
             if raw.len() >= FRAME_BYTES || next.is_none_or(|next| frame_kind(next) != kind) {
                 let packed = packer.pack(payload.class.level(self.level), &raw, cuts.drain(..))?;
-                frames.push(PackedFrame { packed, raw_len: raw.len() });
+                frames.push(WrittenFrame { packed, raw_len: raw.len() });
                 raw.clear();
             } else if next != Some(payload.class) {
                 cuts.push(raw.len());

@@ -57,12 +57,12 @@ impl PendingDivision {
     async fn divide(&self) -> Arc<Division> {
         let key = DivisionKey::new(self.ids, &self.nodes);
         let own = self.server.own_replica_state(self.ids).await;
-        // Where nothing changes here, little changes elsewhere. A node without records cannot tell.
-        let telling = own.as_ref().filter(|state| !state.sums.is_empty());
-        if let Some(division) = telling.and_then(|state| self.server.divisions.get(&key, &state.token)) {
+        // Where nothing changes here, little changes elsewhere. A node without records cannot say.
+        let reported = own.as_ref().filter(|state| !state.sums.is_empty());
+        if let Some(division) = reported.and_then(|state| self.server.divisions.get(&key, &state.token)) {
             return division;
         }
-        let is_told = telling.is_some();
+        let has_own = reported.is_some();
         let others = self.nodes.iter().skip(1).map(|peer| async move {
             match peer.is_live {
                 true => self.state_of(peer.node).await,
@@ -72,7 +72,7 @@ impl PendingDivision {
         let states: Vec<_> = iter::once(own).chain(join_all(others).await).collect();
         let has_all = self.nodes.iter().zip(&states).all(|(peer, state)| state.is_some() || !peer.is_live);
         let division = Arc::new(Division::new(states, self.server.engine.config.period_bytes));
-        if is_told && has_all {
+        if has_own && has_all {
             self.server.divisions.insert(key, Arc::clone(&division));
         }
         division
