@@ -20,7 +20,7 @@ metrics! {
         pub(crate) index_bytes: Gauge = "Memory of the index of stored segments: their blocks and labels";
         pub(crate) trash_bytes: Gauge = "Bytes of files in the trash";
         pub(crate) trash_segments: Gauge = "Segments in the trash: in no answer";
-        pub(crate) retention_suspended: Gauge = "1 while retention by age is suspended, because the wall clock jumped forward";
+        pub(crate) retention_suspended: Gauge = "1 while retention by age is suspended, because the wall clock jumped forward or the node was off for long";
         pub(crate) damaged: Gauge = "Damaged files, and segments with damaged blocks, that are not re-replicated";
         pub(crate) damaged_re_replicated: Gauge = "Damaged files, and segments with damaged blocks, whose records are all re-replicated on other stores";
         pub(crate) rebuilt: Gauge = "Segments with damage that was rebuilt, so that no record is missing";
