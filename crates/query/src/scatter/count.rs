@@ -14,7 +14,7 @@ use super::reply::{ReplyMessage, ReplySet, invalid_reply};
 use super::request::{ReplyStatus, ScatterRequest};
 use super::requester::{Scatter, SentRequest};
 use super::server::COUNT;
-use super::takeover::Takeover;
+use super::takeover::{Takeover, TakeoverReason};
 use crate::count::{BucketGrid, Bucketing, CountTotal, Histogram, PROGRESS_INTERVAL};
 use crate::request::{Request, RequestError};
 use crate::stats::{MissingReason, QueryStats};
@@ -96,7 +96,7 @@ impl ScatterCount {
     fn accept_message(&mut self, number: usize, message: Result<ReplyMessage, MissingReason>) {
         let accepted = message.and_then(|message| match message {
             ReplyMessage::Head(status) | ReplyMessage::Progress(status) => {
-                self.check_share(number, &status)?;
+                self.check_share(number, &status);
                 if let Some(node) = self.nodes.get_mut(number) {
                     node.accept_progress(&status, self.grid.buckets);
                 }
@@ -104,7 +104,7 @@ impl ScatterCount {
             }
             ReplyMessage::Cells(content) => self.add_cells(number, &content),
             ReplyMessage::End(status) => {
-                self.check_share(number, &status)?;
+                self.check_share(number, &status);
                 self.replies.close(number);
                 self.coverage.accept_status(number, status)
             }
@@ -115,7 +115,7 @@ impl ScatterCount {
         if let Err(reason) = accepted {
             self.replies.close(number);
             self.coverage.mark_missing(number, reason);
-            self.reassign_share(number);
+            self.reassign_share(number, TakeoverReason::Failed);
         }
         let open = self.nodes.iter().enumerate().filter(|(number, _)| self.replies.is_open(*number));
         let buckets_done = open.map(|(_, node)| node.buckets_done).min().unwrap_or(self.grid.buckets);
@@ -141,16 +141,17 @@ impl ScatterCount {
     }
 
     /// Asks other stores for the share of a node that does not do it, or that has found damage in it.
-    fn check_share(&mut self, number: usize, status: &ReplyStatus) -> Result<(), MissingReason> {
-        if self.takeover.needs_replacement(number, status)? {
-            self.reassign_share(number);
+    fn check_share(&mut self, number: usize, status: &ReplyStatus) {
+        if let Some(reason) = self.takeover.reason(number, status) {
+            self.reassign_share(number, reason);
         }
-        Ok(())
     }
 
     /// Asks other stores for the records that were left to a node.
-    fn reassign_share(&mut self, number: usize) {
-        let Some(reassigned) = self.takeover.replace(number) else { return self.coverage.mark_share_missing() };
+    fn reassign_share(&mut self, number: usize, reason: TakeoverReason) {
+        let Some(reassigned) = self.takeover.replace(number, reason) else {
+            return self.coverage.mark_share_missing();
+        };
         for Reassigned { node, share, .. } in reassigned {
             let request = self.scatter_request.clone().with_share(Some(&share));
             self.replies.0.push(Some(self.scatter.call(self.coverage.address_of(node), COUNT, &request.encode())));

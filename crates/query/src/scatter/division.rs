@@ -7,7 +7,7 @@
 //!
 //! When a store fails, other holders search what it owned ([`Division::reassign`]).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bucksaw_segment::stored::{IdSum, Interval, ReplicaGroup};
 use bucksaw_store::{ReplicaRun, ReplicaState, SearchShare};
@@ -150,16 +150,23 @@ impl Division {
         &self.intervals
     }
 
-    /// Divides runs among their holders without the failed ones. `None` if a run has no other.
-    pub(crate) fn reassign(&self, runs: &[usize], failed: &BTreeSet<usize>) -> Option<Vec<Reassigned>> {
+    /// The nodes that hold the records of a run.
+    pub(crate) fn holders(&self, run: usize) -> &[usize] {
+        self.runs.get(run).map_or(&[], |divided| &divided.holders)
+    }
+
+    /// Divides runs among their holders without the excluded ones. Runs that have no other are left out.
+    pub(crate) fn reassign(&self, runs: &[usize], excluded: impl Fn(usize) -> bool) -> Vec<Reassigned> {
         let mut by_node: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for number in runs {
-            let holders = self.runs.get(*number)?.holders.iter().filter(|holder| !failed.contains(holder));
-            let holders: Vec<usize> = holders.copied().collect();
-            let node = holders.get(number.checked_rem(holders.len())?)?;
-            by_node.entry(*node).or_default().push(*number);
+            let holders: Vec<usize> =
+                self.holders(*number).iter().copied().filter(|holder| !excluded(*holder)).collect();
+            let node = number.checked_rem(holders.len()).and_then(|at| holders.get(at));
+            if let Some(node) = node {
+                by_node.entry(*node).or_default().push(*number);
+            }
         }
-        let reassigned = by_node.into_iter().map(|(node, runs)| {
+        let reassigned = by_node.into_iter().filter_map(|(node, runs)| {
             let only = runs.iter().filter_map(|number| self.runs.get(*number)).map(|divided| divided.run).collect();
             let token = self.token_of(node)?.to_owned();
             Some(Reassigned { node, share: SearchShare { token, skipped: Vec::new(), only: Some(only) }, runs })

@@ -12,7 +12,7 @@ use super::reply::{ReplyMessage, ReplySet, invalid_reply};
 use super::request::{ReplyStatus, ScatterRequest};
 use super::requester::{RepairHints, Scatter, SentRequest};
 use super::server::SEARCH;
-use super::takeover::Takeover;
+use super::takeover::{Takeover, TakeoverReason};
 use crate::request::{Request, RequestError};
 use crate::stats::{MissingReason, QueryStats};
 
@@ -104,7 +104,7 @@ impl ScatterSearch {
                 if let Some(division) = self.takeover.division() {
                     self.merge.set_divided(division.intervals());
                 }
-                self.check_share(node, &status)?;
+                self.check_share(node, &status);
                 let position = status.position(self.merge.order);
                 self.coverage.accept_status(node, status)?;
                 self.merge.raise_floor(node, position);
@@ -115,7 +115,7 @@ impl ScatterSearch {
                 self.merge.push(node, batch).map_err(invalid_reply)
             }
             ReplyMessage::End(status) => {
-                self.check_share(node, &status)?;
+                self.check_share(node, &status);
                 self.close_node(node);
                 self.coverage.accept_status(node, status)
             }
@@ -129,21 +129,22 @@ impl ScatterSearch {
             if self.coverage.is_store_missing() {
                 self.merge.stop_checking_replicas();
             }
-            self.reassign_share(node);
+            self.reassign_share(node, TakeoverReason::Failed);
         }
     }
 
     /// Asks other stores for the share of a node that does not do it, or that has found damage in it.
-    fn check_share(&mut self, node: usize, status: &ReplyStatus) -> Result<(), MissingReason> {
-        if self.takeover.needs_replacement(node, status)? {
-            self.reassign_share(node);
+    fn check_share(&mut self, node: usize, status: &ReplyStatus) {
+        if let Some(reason) = self.takeover.reason(node, status) {
+            self.reassign_share(node, reason);
         }
-        Ok(())
     }
 
     /// Asks other stores for the records that were left to a node.
-    fn reassign_share(&mut self, node: usize) {
-        let Some(reassigned) = self.takeover.replace(node) else { return self.coverage.mark_share_missing() };
+    fn reassign_share(&mut self, node: usize, reason: TakeoverReason) {
+        let Some(reassigned) = self.takeover.replace(node, reason) else {
+            return self.coverage.mark_share_missing();
+        };
         for Reassigned { node, share, .. } in reassigned {
             let rest = self.merge.add_input(&self.request);
             let request = self.scatter_request.clone().within(rest.from, rest.to).with_share(Some(&share));

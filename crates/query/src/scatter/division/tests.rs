@@ -72,17 +72,18 @@ fn other_holders_search_for_failed_ones() {
     let division = Division::new(three, PERIOD);
     let owned = division.owned_by(0);
     assert_eq!(owned.len(), 2);
-    let failed = BTreeSet::from([0]);
-    let reassigned = division.reassign(&owned, &failed).unwrap();
+    let without = |excluded: &'static [usize]| move |node: usize| excluded.contains(&node);
+    let reassigned = division.reassign(&owned, without(&[0]));
     let mut runs: Vec<usize> = reassigned.iter().flat_map(|reassigned| reassigned.runs.clone()).collect();
     runs.sort_unstable();
     assert_eq!(runs, owned);
     for Reassigned { node, share, runs } in &reassigned {
         assert!(*node > 0 && share.skipped.is_empty() && share.only.as_ref().unwrap().len() == runs.len());
-        assert!(division.reassign(runs, &BTreeSet::from([0, *node])).is_some());
+        let [third] = division.reassign(runs, |other| other == 0 || other == *node).try_into().unwrap();
+        assert_eq!((third.node, &third.runs), (3 - *node, runs));
     }
-    assert_eq!(division.reassign(&owned, &BTreeSet::from([0, 1, 2])), None);
-    assert_eq!(division.reassign(&[], &BTreeSet::from([0, 1, 2])), Some(Vec::new()));
+    assert_eq!(division.reassign(&owned, without(&[0, 1, 2])), []);
+    assert!(owned.iter().all(|run| division.holders(*run) == [0, 1, 2]) && division.holders(99).is_empty());
 }
 
 /// Up to four nodes, three groups and twenty intervals, with few different sums.
@@ -124,10 +125,12 @@ proptest! {
         }
         for node in failed.iter().copied() {
             let owned = division.owned_by(node);
-            let reassigned = division.reassign(&owned, &failed);
+            let reassigned = division.reassign(&owned, |node| failed.contains(&node));
             let has_other = |number: &usize| division.runs[*number].holders.iter().any(|holder| !failed.contains(holder));
-            prop_assert_eq!(reassigned.is_some(), owned.iter().all(has_other));
-            for Reassigned { node, runs, .. } in reassigned.into_iter().flatten() {
+            let mut all: Vec<usize> = reassigned.iter().flat_map(|reassigned| reassigned.runs.clone()).collect();
+            all.sort_unstable();
+            prop_assert!(all.iter().eq(owned.iter().filter(|run| has_other(run))));
+            for Reassigned { node, runs, .. } in reassigned {
                 prop_assert!(!failed.contains(&node));
                 prop_assert!(runs.iter().all(|number| division.runs[*number].holders.contains(&node)));
             }
