@@ -56,6 +56,11 @@ impl TreeWriter {
     fn write_payload(&mut self, class: PayloadClass, payload: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(payload);
+        self.end_payload(class, start);
+    }
+
+    /// Makes the bytes from `start` on a payload.
+    fn end_payload(&mut self, class: PayloadClass, start: usize) {
         self.payloads.push(PendingPayload { class, range: start..self.bytes.len(), tree_at: self.tree.len() });
     }
 
@@ -83,7 +88,7 @@ impl TreeWriter {
             self.bytes.extend(ids.iter().map(|id| (id >> (plane * 8)) as u8));
         }
         let class = PayloadClass::of_numbers(PayloadContent::Codes, width, &self.bytes[start..]);
-        self.payloads.push(PendingPayload { class, range: start..self.bytes.len(), tree_at: self.tree.len() });
+        self.end_payload(class, start);
     }
 
     fn write_column(&mut self, node: &EncodedColumn) {
