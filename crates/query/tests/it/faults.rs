@@ -171,25 +171,47 @@ fn stores_are_asked_what_they_hold_until_it_changes() {
         // Another range of time is another division.
         let earlier = Request { to: id(5 * 3_600_000), ..request_stored() };
         assert_eq!((cluster.search_all(0, &earlier).0.len(), cluster.reports()), (300, 4));
-        // Records come to all intervals, some of them to the other nodes alone.
-        for number in (0..600).map(|at| at * 60_000 + 1) {
-            cluster.put(&[1], number, "late");
-            all.push(id(number));
+        assert_eq!((complete(&all), cluster.reports()), (scanned, 4), "seed {seed}");
+        // Records come to all intervals: to another node and perhaps this one, and then to this one, which sees it before it asks.
+        for node in [1, 0] {
+            for number in (0..600).map(|at| at * 60_000 + 1 + node) {
+                cluster.put(&[node as usize], number, "late");
+                all.push(id(number));
+            }
+            all.sort_unstable();
+            cluster.move_to_store();
+            cluster.world.run_for(seconds(60));
+            cluster.nodes.iter().for_each(|node| node.engine.queue().tick());
+            let before = cluster.reports();
+            let scanned = [complete(&all), complete(&all), complete(&all)];
+            assert!(scanned[0] >= scanned[1] && scanned[1] == scanned[2], "seed {seed}: {scanned:?}");
+            assert!(node > 0 || scanned[0] == scanned[1], "seed {seed}: {scanned:?}");
+            assert_eq!(cluster.reports() - before, 2, "seed {seed}");
         }
-        all.sort_unstable();
-        cluster.move_to_store();
-        cluster.world.run_for(seconds(60));
-        cluster.nodes.iter().for_each(|node| node.engine.queue().tick());
-        let mut before = cluster.reports();
-        let scanned = [complete(&all), complete(&all), complete(&all)];
-        assert!(scanned[2] <= scanned[0] && scanned[1] == scanned[2], "seed {seed}: {scanned:?}");
-        assert_eq!(cluster.reports() - before, 2, "seed {seed}");
         // What the others rely on is lost.
         cluster.nodes[2].loss_of_all()();
-        before = cluster.reports();
+        let before = cluster.reports();
         complete(&all);
         complete(&all);
         assert_eq!(cluster.reports() - before, 2, "seed {seed}");
+    }
+}
+
+/// A node that is known to be down owns nothing.
+#[test]
+fn a_division_is_not_used_when_other_nodes_are_live() {
+    for seed in 30..34 {
+        let (cluster, all) = stored_hours(seed, 60, 300);
+        let complete = || {
+            let (found, stats) = cluster.search_all(0, &request_stored());
+            assert!(found == all && !stats.is_partial(), "seed {seed}: {} of {}, {stats:?}", found.len(), all.len());
+        };
+        complete();
+        let is_known_down = || !cluster.nodes[0].cluster.members().iter().all(Member::is_live);
+        cluster.nodes[1 + seed as usize % 2].node.kill();
+        assert!(cluster.world.run_until(is_known_down, seconds(20)));
+        complete();
+        assert_eq!(cluster.reports(), 3, "seed {seed}");
     }
 }
 
