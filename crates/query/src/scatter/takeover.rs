@@ -78,7 +78,8 @@ impl Takeover {
     }
 
     /// Divides the runs of a reply among their other holders. The caller asks each returned node, and numbers the replies after all
-    /// earlier ones, in this order. `None` if a run has a holder that neither searches it to the end nor is replaced, or if the division is not known yet.
+    /// earlier ones, in this order. `None` if it is not certain that each run is searched to the end, or if the division is not known
+    /// yet.
     pub(super) fn replace(&mut self, reply: usize, reason: TakeoverReason) -> Option<Vec<Reassigned>> {
         if self.division.is_none() {
             return Some(Vec::new());
