@@ -1,7 +1,6 @@
 //! Encodes a text, as columns or with zstd alone, whichever is better.
 
 use crate::decode::column_block::ColumnBlock;
-use crate::encode::frame_packer::FramePacker;
 use crate::encode::layout_groups::{VALUE_BYTES_MAX, count_sampled_layouts};
 use crate::encode::tokeniser::Granularity;
 use crate::encode::tree_encoder::{TableThresholds, TreeEncoder};
@@ -50,7 +49,6 @@ const DENSE_FILTER_DIVISOR: usize = 64;
 #[derive(Debug)]
 pub struct Encoder {
     tree_encoder: LazyCell<TreeEncoder>,
-    packer: FramePacker,
 }
 
 /// An encoded text with its filter.
@@ -82,10 +80,7 @@ impl Default for Encoder {
 impl Encoder {
     /// Creates an encoder.
     pub fn new() -> Self {
-        Self {
-            tree_encoder: LazyCell::new(|| TreeEncoder::new(TableThresholds::default())),
-            packer: FramePacker::default(),
-        }
+        Self { tree_encoder: LazyCell::new(|| TreeEncoder::new(TableThresholds::default())) }
     }
 
     /// An encoder with the smallest possible tables, for tests.
@@ -93,7 +88,6 @@ impl Encoder {
     pub(crate) fn with_smallest_tables() -> Self {
         Self {
             tree_encoder: LazyCell::new(|| TreeEncoder::new(TableThresholds { line_rows_min: 2, value_rows_min: 2 })),
-            packer: FramePacker::default(),
         }
     }
 
@@ -185,7 +179,7 @@ impl Encoder {
         let work = WorkBudget::for_sample(some.len(), text.len());
         let split = self.tree_encoder.encode_lines(lines.values(&some), &lines.classes, work);
         let Some(split) = split else { return false };
-        let columns = || TreeWriter::new(sample.level).write(split, &mut self.packer);
+        let columns = || TreeWriter::new(sample.level).write(split);
         !sample.is_dense
             || columns()
                 .is_ok_and(|columns| columns.len() * 100 < sample.expected_bytes(some.len()) * TRIAL_PERCENT_MAX)
@@ -194,7 +188,7 @@ impl Encoder {
     /// The columns, if they stay within the work budget and the text round-trips.
     fn encode_columns(&mut self, text: &[u8], lines: &LineOffsets, work: WorkBudget, level: i32) -> Option<Vec<u8>> {
         let split = self.tree_encoder.encode_lines(lines.values(text), &lines.classes, work)?;
-        let columns = TreeWriter::new(level).write(split, &mut self.packer).ok()?;
+        let columns = TreeWriter::new(level).write(split).ok()?;
         let block = ColumnBlock::open(columns.clone(), lines.count(), text.len());
         debug_assert!(block.is_some(), "columns that were just written do not open");
         let same = block.is_some_and(|block| has_text(&block, text, lines.starts()));

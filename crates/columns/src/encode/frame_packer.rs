@@ -1,6 +1,6 @@
 //! Packs frames with zstd.
 
-use std::{fmt, io};
+use std::io;
 
 use zstd::stream::raw::{CParameter, Encoder, InBuffer, Operation as _, OutBuffer};
 use zstd::zstd_safe::compress_bound;
@@ -11,23 +11,17 @@ const SECTION_BYTES_MIN: usize = 1_000;
 /// Bytes by which a section at most exceeds [`compress_bound`]: its header, and the end of a frame.
 const SECTION_OVERHEAD: usize = 16;
 
-/// Packs frames one after another. Keeps the tables of zstd, which take longer to create than a frame takes to pack.
-#[derive(Default)]
-pub(crate) struct FramePacker(Option<Encoder<'static>>);
-
-impl fmt::Debug for FramePacker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FramePacker").finish_non_exhaustive()
-    }
-}
+/// Packs the frames of a block. Keeps the tables of zstd, which take longer to create than a frame takes to pack.
+pub(crate) struct FramePacker(Encoder<'static>);
 
 impl FramePacker {
+    pub(crate) fn new() -> io::Result<Self> {
+        Encoder::new(0).map(Self)
+    }
+
     /// Packs a frame whose bytes are likely to have other frequencies behind each of these places, which ascend.
     pub(crate) fn pack(&mut self, level: i32, raw: &[u8], cuts: impl Iterator<Item = usize>) -> io::Result<Vec<u8>> {
-        let encoder = match &mut self.0 {
-            Some(encoder) => encoder,
-            none => none.insert(Encoder::new(level)?),
-        };
+        let encoder = &mut self.0;
         encoder.reinit()?;
         encoder.set_parameter(CParameter::CompressionLevel(level))?;
         encoder.set_pledged_src_size(Some(raw.len() as u64))?;
@@ -76,7 +70,7 @@ mod tests {
             let raw = parts.concat();
             let mut end = 0;
             let cuts = parts.iter().map(|part| { end += part.len(); end });
-            let mut packer = FramePacker::default();
+            let mut packer = FramePacker::new().unwrap();
             packer.pack(9, b"another frame", std::iter::empty()).unwrap();
             let packed = packer.pack(level, &raw, cuts).unwrap();
             prop_assert_eq!(zstd::bulk::decompress(&packed, raw.len()).unwrap(), raw);
@@ -89,7 +83,7 @@ mod tests {
         let letters =
             |base: u8, step: u32| (0..60_000_u32).map(move |at| base + (at.wrapping_mul(step) >> 24 & 15) as u8);
         let raw: Vec<u8> = letters(b'A', 2_654_435_761).chain(letters(b'a', 2_246_822_519)).collect();
-        let mut packer = FramePacker::default();
+        let mut packer = FramePacker::new().unwrap();
         let mut bytes = |cut: Option<usize>| packer.pack(1, &raw, cut.into_iter()).unwrap().len();
         assert!(bytes(Some(60_000)) * 10 < bytes(None) * 9, "{} {}", bytes(Some(60_000)), bytes(None));
     }

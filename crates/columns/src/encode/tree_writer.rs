@@ -152,10 +152,10 @@ impl TreeWriter {
     }
 
     /// The serialised block.
-    pub(crate) fn write(mut self, split: LayoutTables, packer: &mut FramePacker) -> io::Result<Vec<u8>> {
+    pub(crate) fn write(mut self, split: LayoutTables) -> io::Result<Vec<u8>> {
         self.write_tables(&split);
         drop(split);
-        self.finish(packer)
+        self.finish()
     }
 
     fn write_tables(&mut self, split: &LayoutTables) {
@@ -176,8 +176,9 @@ impl TreeWriter {
         }
     }
 
-    fn finish(self, packer: &mut FramePacker) -> io::Result<Vec<u8>> {
-        let (frames, places) = self.pack_payloads(packer)?;
+    fn finish(self) -> io::Result<Vec<u8>> {
+        let mut packer = FramePacker::new()?;
+        let (frames, places) = self.pack_payloads(&mut packer)?;
         let tree = self.whole_tree(&places);
         let packed_tree = packer.pack(PayloadClass::tree_level(self.level), &tree, iter::empty())?;
         let mut out = Vec::new();

@@ -11,8 +11,9 @@ const SAMPLE_PIECE_BYTES: usize = 64 << 10;
 /// A text is dense if its compression ratio under zstd is below this number, as for random words or base64.
 const DENSE_RATIO_MAX: usize = 4;
 
-/// The highest level of dense text; the bytes of its window and the entries of its larger table, as powers of two. In dense text, the matches that level 3 finds are short and save little. Level 3 reaches 60 to 130 MB/s, level 1 200 to
-/// 900 MB/s; the output of level 1 has 880 to 1,210 thousandths of the size.
+/// The highest level of dense text; the bytes of its window and the entries of its larger table, as powers of two. In dense text,
+/// the matches that level 3 finds are short and save little. Level 3 reaches 60 to 130 MB/s, level 1 200 to 900 MB/s; the output
+/// of level 1 has 880 to 1,210 thousandths of the size.
 const LEVEL_MAX: i32 = 3;
 const WINDOW_LOG: u32 = 21;
 const TABLE_LOG: u32 = 17;
