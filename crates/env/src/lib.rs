@@ -46,7 +46,7 @@ pub use net::{DATAGRAM_BYTES_MAX, IncomingCall, Net, Reply};
 pub use reloads::{FailedReload, Reload, Reloads};
 pub use shortage::Shortage;
 pub use small_file::{file_name, read_file, replace};
-pub use tasks::{BoxFuture, Tasks, run_blocking, run_blocking_low_priority, wait_for_stop, with_timeout};
+pub use tasks::{BoxFuture, Tasks, run_blocking, run_blocking_low_priority, run_task, wait_for_stop, with_timeout};
 
 /// Files, time and random numbers. Cheap to clone.
 #[derive(Clone, Debug)]

@@ -55,6 +55,25 @@ pub async fn run_blocking_low_priority<T: Send + 'static>(
     result.await.ok()
 }
 
+/// The result of a task of its own, which wakes the caller only at its end. `None` if the runtime ends before. The task is dropped
+/// with the returned future.
+pub fn run_task<T: Send + 'static>(
+    tasks: &Arc<dyn Tasks>,
+    task: impl Future<Output = T> + Send + 'static,
+) -> BoxFuture<Option<T>> {
+    let (mut sender, result) = oneshot::channel();
+    tasks.spawn(Box::pin(async move {
+        let done = tokio::select! {
+            biased;
+            () = sender.closed() => return,
+            done = task => done,
+        };
+        // The caller may have been dropped just now.
+        let _ = sender.send(done);
+    }));
+    Box::pin(async move { result.await.ok() })
+}
+
 fn with_result_channel<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> (Box<dyn FnOnce() + Send>, oneshot::Receiver<T>) {

@@ -62,7 +62,7 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
-    use crate::{run_blocking, run_blocking_low_priority, with_timeout};
+    use crate::{run_blocking, run_blocking_low_priority, run_task, with_timeout};
 
     /// A runtime, and its tasks used from outside of it.
     fn runtime_and_tasks() -> (Runtime, Arc<dyn crate::Tasks>) {
@@ -111,6 +111,34 @@ mod tests {
             runtime.block_on(run_blocking_low_priority(&tasks, || -> u8 { panic!("expected by the test") })),
             None
         );
+    }
+
+    #[test]
+    fn a_task_of_its_own_returns_its_result() {
+        let (runtime, tasks) = runtime_and_tasks();
+        let inner = Arc::clone(&tasks);
+        let task = run_task(&tasks, async move {
+            inner.sleep(Duration::from_millis(1)).await;
+            7
+        });
+        // The caller is on another runtime, which has no timer.
+        let caller = Builder::new_current_thread().build().unwrap();
+        assert_eq!(caller.block_on(task), Some(7));
+        let endless = run_task(&tasks, std::future::pending::<()>());
+        runtime.shutdown_background();
+        assert_eq!(caller.block_on(endless), None);
+    }
+
+    #[test]
+    fn a_task_of_its_own_is_dropped_with_its_caller() {
+        let (_runtime, tasks) = runtime_and_tasks();
+        let (sender, dropped) = oneshot::channel::<()>();
+        let task = run_task(&tasks, async move {
+            let _sender = sender;
+            std::future::pending::<()>().await;
+        });
+        drop(task);
+        assert!(dropped.blocking_recv().is_err());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bucksaw_env::{Body, BoxFuture, Clock, Tasks, with_timeout};
+use bucksaw_env::{Body, BoxFuture, Clock, Tasks, run_task, with_timeout};
 use bytes::Bytes;
 
 use super::message::MessageKind;
@@ -61,29 +61,48 @@ type ReadOutcome = (Option<ReplyReader>, Result<ReplyMessage, MissingReason>);
 
 /// A node's reply.
 ///
-/// It is read only while a consumer waits for it, so a node can send ahead no more than the network buffers.
+/// It is read only while a consumer waits for it, so a node can send ahead no more than the network buffers. A message is read by a
+/// task beside the connection, because it arrives in many pieces, and to wake the consumer on a thread of another runtime for each
+/// of them would cost more than to read it.
 pub(crate) struct NodeReply {
+    timing: ReplyTiming,
     reader: Option<ReplyReader>,
-    read: Option<BoxFuture<ReadOutcome>>,
+    read: Option<BoxFuture<Option<ReadOutcome>>>,
 }
 
 impl NodeReply {
     /// Reads the reply of a call that has not started. `requested` is the uptime of the request.
     pub(crate) fn start(timing: ReplyTiming, requested: Duration, call: BoxFuture<io::Result<Body>>) -> Self {
-        Self { reader: None, read: Some(Box::pin(read_head(timing, requested, call))) }
+        let read = run_task(&timing.tasks, read_head(timing.clone(), requested, call));
+        Self { timing, reader: None, read: Some(read) }
     }
 
     /// The next message. Must not be polled after an error or the end.
     pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<ReplyMessage, MissingReason>> {
         let read = match (&mut self.read, self.reader.take()) {
             (Some(read), _) => read,
-            (none, Some(reader)) => none.insert(Box::pin(read_next(reader))),
+            (none, Some(mut reader)) => match reader.arrived() {
+                Ok(None) => none.insert(run_task(&self.timing.tasks, read_next(reader))),
+                Ok(Some(message)) => return Poll::Ready(self.accept(Some(reader), refuse_head(message))),
+                Err(reason) => return Poll::Ready(self.accept(None, Err(reason))),
+            },
             (None, None) => return Poll::Pending,
         };
-        let Poll::Ready((reader, message)) = Pin::new(read).poll(context) else { return Poll::Pending };
+        let Poll::Ready(outcome) = Pin::new(read).poll(context) else { return Poll::Pending };
         self.read = None;
+        // Without an outcome the node is being stopped.
+        let (reader, message) = outcome.unwrap_or((None, Err(MissingReason::Truncated)));
+        Poll::Ready(self.accept(reader, message))
+    }
+
+    /// Reads on after a message that is not the last.
+    fn accept(
+        &mut self,
+        reader: Option<ReplyReader>,
+        message: Result<ReplyMessage, MissingReason>,
+    ) -> Result<ReplyMessage, MissingReason> {
         self.reader = reader.filter(|_| !matches!(message, Err(_) | Ok(ReplyMessage::End(_))));
-        Poll::Ready(message)
+        message
     }
 }
 
@@ -149,26 +168,39 @@ async fn read_head(timing: ReplyTiming, requested: Duration, call: BoxFuture<io:
 async fn read_next(mut reader: ReplyReader) -> ReadOutcome {
     let (tasks, timeout) = (Arc::clone(&reader.timing.tasks), reader.timing.timeouts.idle);
     let message = match with_timeout(&tasks, timeout, reader.read()).await {
-        Some(Ok(ReplyMessage::Head(_))) => Err(invalid_reply(MalformedMessage("a reply has two heads"))),
-        Some(message) => message,
+        Some(message) => message.and_then(refuse_head),
         None => Err(MissingReason::IdleTimeout),
     };
     (Some(reader), message)
 }
 
+/// An error for a head, which is only the first message.
+fn refuse_head(message: ReplyMessage) -> Result<ReplyMessage, MissingReason> {
+    match message {
+        ReplyMessage::Head(_) => Err(invalid_reply(MalformedMessage("a reply has two heads"))),
+        message => Ok(message),
+    }
+}
+
 impl ReplyReader {
+    /// The next message, if all of it has arrived.
+    fn arrived(&mut self) -> Result<Option<ReplyMessage>, MissingReason> {
+        let Some((kind, content)) = self.messages.next_message().map_err(invalid_reply)? else { return Ok(None) };
+        let status = |content: &Bytes| ReplyStatus::decode(content).map_err(invalid_reply);
+        Ok(Some(match kind {
+            MessageKind::Head => ReplyMessage::Head(status(&content)?),
+            MessageKind::Progress => ReplyMessage::Progress(status(&content)?),
+            MessageKind::Batch | MessageKind::AttributedBatch => ReplyMessage::Batch(content),
+            MessageKind::Cells => ReplyMessage::Cells(content),
+            MessageKind::Streams => ReplyMessage::Streams(content),
+            MessageKind::End => ReplyMessage::End(status(&content)?),
+        }))
+    }
+
     async fn read(&mut self) -> Result<ReplyMessage, MissingReason> {
         loop {
-            if let Some((kind, content)) = self.messages.next_message().map_err(invalid_reply)? {
-                let status = |content: &Bytes| ReplyStatus::decode(content).map_err(invalid_reply);
-                return Ok(match kind {
-                    MessageKind::Head => ReplyMessage::Head(status(&content)?),
-                    MessageKind::Progress => ReplyMessage::Progress(status(&content)?),
-                    MessageKind::Batch | MessageKind::AttributedBatch => ReplyMessage::Batch(content),
-                    MessageKind::Cells => ReplyMessage::Cells(content),
-                    MessageKind::Streams => ReplyMessage::Streams(content),
-                    MessageKind::End => ReplyMessage::End(status(&content)?),
-                });
+            if let Some(message) = self.arrived()? {
+                return Ok(message);
             }
             match self.body.next().await {
                 Some(Ok(piece)) => self.messages.push(&piece),
