@@ -20,7 +20,7 @@ use crate::machine;
 use crate::node::BenchNode;
 use crate::process;
 use crate::results::{BenchRun, Figure, figure};
-use crate::search::{Query, run_query, standard_queries};
+use crate::search::{ABSENT_KIND, ABSENT_WORDS, Query, run_query, standard_queries};
 use crate::spread::median;
 
 /// Bytes of a body.
@@ -73,7 +73,10 @@ pub(crate) fn run(args: &CopiesArgs, context: &BenchContext) -> anyhow::Result<(
             // Until then nodes search them in their queues too.
             nodes.iter().try_for_each(BenchNode::wait_removed)?;
             for query in standard_queries(&corpus.path) {
-                let (found, figures) = ask(args, &nodes, &query)?;
+                let (found, figures) = match query.kind {
+                    ABSENT_KIND => ask_all(args, &nodes, &ABSENT_WORDS)?,
+                    _ => ask(args, &nodes, &query)?,
+                };
                 // All clusters must give the same answers.
                 match counts.iter().find(|(kind, _)| *kind == query.kind) {
                     Some((kind, before)) => ensure!(*before == found, "{kind}: {before} lines, then {found}"),
@@ -147,6 +150,22 @@ fn wait_merged(nodes: &[BenchNode], bytes: u64) -> anyhow::Result<()> {
         let (since, ..) = *rest.get_or_insert((Instant::now(), merges, cpu));
         Ok((is_stored && since.elapsed() >= IDLE_TIME).then_some(()))
     })
+}
+
+/// Asks several questions. Returns the lines found by all together, and the means of their figures.
+fn ask_all(args: &CopiesArgs, nodes: &[BenchNode], queries: &[Query]) -> anyhow::Result<(u64, Vec<Figure>)> {
+    let (mut found, mut sums): (u64, Vec<Figure>) = (0, Vec::new());
+    for query in queries {
+        let (lines, figures) = ask(args, nodes, query)?;
+        found += lines;
+        if sums.is_empty() {
+            sums = figures;
+        } else {
+            sums.iter_mut().zip(figures).for_each(|(sum, figure)| sum.value += figure.value);
+        }
+    }
+    sums.iter_mut().for_each(|sum| sum.value /= queries.len() as f64);
+    Ok((found, sums))
 }
 
 /// Asks a question of each node in turn. Returns the lines found, and the medians of CPU and time.

@@ -20,7 +20,7 @@ use crate::{feed, machine, process};
 use queries::QueryOutput;
 use query_timing::{QueryTiming, time_query};
 
-pub(crate) use queries::{Query, frequent, of as standard_queries, rare};
+pub(crate) use queries::{ABSENT_KIND, ABSENT_WORDS, Query, frequent, of as standard_queries, rare};
 pub(crate) use query_timing::{QueryResult, run_query};
 
 /// Measure the speed of queries of all kinds

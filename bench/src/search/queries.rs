@@ -33,7 +33,30 @@ const fn query(kind: &'static str, expr: &'static str, regex: &'static str) -> Q
     Query { kind, expr, regex, output: QueryOutput::Count }
 }
 
-const ABSENT: Query = query("absent literal", "zebra-crossing-17", "zebra-crossing-17");
+/// The kind of words that no log has.
+pub(crate) const ABSENT_KIND: &str = "absent literal";
+
+const ABSENT: Query = absent("zebra-crossing-17");
+
+const fn absent(word: &'static str) -> Query {
+    query(ABSENT_KIND, word, word)
+}
+
+/// Questions for words that no log has. Now and then a filter lets one pass, and then the question costs several times as much.
+pub(crate) const ABSENT_WORDS: [Query; 12] = [
+    ABSENT,
+    absent("marmalade-kettle"),
+    absent("quokkaViaduct"),
+    absent("lighthouse_keeper_9"),
+    absent("thimbleberry"),
+    absent("oxbow-umbrella-42"),
+    absent("velvetgrapefruit"),
+    absent("jigsawXylophone"),
+    absent("pumpernickel-77"),
+    absent("wisteria_trombone"),
+    absent("hovercraft-eels"),
+    absent("dodecahedral-yak"),
+];
 
 const WEB: [Query; 8] = [
     query(RARE, "needle-web-5f0a91c7", "needle-web-5f0a91c7"),

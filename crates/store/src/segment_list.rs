@@ -19,6 +19,8 @@ pub struct SegmentList {
     text_bytes: u64,
     /// The newest source of each segment that has any, ascending, with the position of the segment.
     newest_sources: Vec<(Id, usize)>,
+    /// The number of lists before this one.
+    version: u64,
 }
 
 /// The segments that may have ids of a range, and sums over all others.
@@ -30,8 +32,8 @@ pub(crate) struct SegmentsInRange<'a> {
 }
 
 impl SegmentList {
-    /// Sorts the segments.
-    pub(crate) fn new(mut segments: Vec<Arc<StoredSegment>>) -> Self {
+    /// Sorts the segments of the list that replaces this one.
+    pub(crate) fn next(&self, mut segments: Vec<Arc<StoredSegment>>) -> Self {
         segments.sort_by_key(|segment| (segment.reach().low, segment.id()));
         let sources = segments.iter().enumerate().filter_map(|(at, segment)| Some((segment.newest_source()?, at)));
         let mut newest_sources: Vec<(Id, usize)> = sources.collect();
@@ -40,8 +42,14 @@ impl SegmentList {
             ids: IdRanges::new(segments.iter().map(|segment| (segment.reach().low, segment.reach().high))),
             text_bytes: segments.iter().map(|segment| segment.reach().text_bytes).sum(),
             newest_sources,
+            version: self.version + 1,
             segments,
         }
+    }
+
+    /// Differs from that of every earlier list of the store since its start.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
     }
 
     /// The segments that may have ids from `from` on and below `to`.

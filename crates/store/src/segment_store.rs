@@ -154,7 +154,7 @@ impl SegmentStore {
             self.removals.fetch_add(old.len() as u64, Ordering::SeqCst);
         }
         let retained = segments.iter().filter(|segment| !old.contains(&segment.id()));
-        let list = SegmentList::new(retained.chain(new).cloned().collect());
+        let list = segments.next(retained.chain(new).cloned().collect());
         let became_high = self.index_memory.update(&list, self.config.index_bytes_max);
         *segments = Arc::new(list);
         drop(segments);

@@ -79,6 +79,10 @@ impl Store for SegmentStore {
         Self::replica_state(self, ids)
     }
 
+    fn replica_version(&self) -> Option<u64> {
+        Self::replica_version(self)
+    }
+
     fn answers_since(&self) -> Option<Millis> {
         Self::answers_since(self)
     }

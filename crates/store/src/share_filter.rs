@@ -33,6 +33,11 @@ impl SegmentStore {
         Some(state)
     }
 
+    /// Changes with what [`Self::replica_state`] says, except for damage; `None` if records have no replicas.
+    pub fn replica_version(&self) -> Option<u64> {
+        (self.config.replication_factor > 1).then(|| self.segments().version())
+    }
+
     /// A sum that differs between stores with different rules of retention.
     pub(crate) fn retention_sum(&self) -> IdSum {
         let rules = format!("{:?} {:?}", self.config.retention_age, self.config.retention_labels);

@@ -58,6 +58,11 @@ pub trait Store: Debug + Send + Sync {
         None
     }
 
+    /// Changes with what [`Self::replica_state`] says, except for damage; much cheaper. `None` without replicas.
+    fn replica_version(&self) -> Option<u64> {
+        None
+    }
+
     /// The time before which answers find nothing, by the retention age: records whose time and arrival are both earlier
     /// are past their retention. `None` without a retention age, and while the wall clock is not trusted.
     fn answers_since(&self) -> Option<Millis>;

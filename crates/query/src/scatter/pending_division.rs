@@ -56,13 +56,15 @@ impl PendingDivision {
 
     async fn divide(&self) -> Arc<Division> {
         let key = DivisionKey::new(self.ids, &self.nodes);
-        let own = self.server.own_replica_state(self.ids).await;
-        // Where nothing changes here, little changes elsewhere. A node without records cannot say.
-        let reported = own.as_ref().filter(|state| !state.sums.is_empty());
-        if let Some(division) = reported.and_then(|state| self.server.divisions.get(&key, &state.token)) {
+        // Before the state, so that a change in between makes this version an old one.
+        let own_version = self.server.engine.store.replica_version();
+        // Where nothing changes here, little changes elsewhere.
+        if let Some(division) = own_version.and_then(|version| self.server.divisions.get(&key, version)) {
             return division;
         }
-        let has_own = reported.is_some();
+        let own = self.server.own_replica_state(self.ids).await;
+        // A node without records cannot say whether anything changes.
+        let own_version = own_version.filter(|_| own.as_ref().is_some_and(|state| !state.sums.is_empty()));
         let others = self.nodes.iter().skip(1).map(|peer| async move {
             match peer.is_live {
                 true => self.state_of(peer.node).await,
@@ -72,8 +74,8 @@ impl PendingDivision {
         let states: Vec<_> = iter::once(own).chain(join_all(others).await).collect();
         let has_all = self.nodes.iter().zip(&states).all(|(peer, state)| state.is_some() || !peer.is_live);
         let division = Arc::new(Division::new(states, self.server.engine.config.period_bytes));
-        if has_own && has_all {
-            self.server.divisions.insert(key, Arc::clone(&division));
+        if let Some(own_version) = own_version.filter(|_| has_all) {
+            self.server.divisions.insert(key, own_version, Arc::clone(&division));
         }
         division
     }

@@ -35,29 +35,35 @@ impl DivisionKey {
 #[derive(Debug, Default)]
 pub(super) struct RecentDivisions(Mutex<VecDeque<RecentDivision>>);
 
-type RecentDivision = (DivisionKey, Arc<Division>);
+#[derive(Debug)]
+struct RecentDivision {
+    key: DivisionKey,
+    /// The version of what this node held.
+    own_version: u64,
+    division: Arc<Division>,
+}
 
 impl RecentDivisions {
-    /// The division of such a search, if this node holds what it held then, by its token.
-    pub(super) fn get(&self, key: &DivisionKey, own_token: &str) -> Option<Arc<Division>> {
+    /// The division of such a search, if this node holds what it held then.
+    pub(super) fn get(&self, key: &DivisionKey, own_version: u64) -> Option<Arc<Division>> {
         let divisions = self.lock();
-        let (_, division) = divisions.iter().find(|(known, _)| known == key)?;
-        (division.token_of(0) == Some(own_token)).then(|| Arc::clone(division))
+        let recent = divisions.iter().find(|recent| recent.key == *key)?;
+        (recent.own_version == own_version).then(|| Arc::clone(&recent.division))
     }
 
     /// Remembers a division, and forgets an earlier one of such a search.
-    pub(super) fn insert(&self, key: DivisionKey, division: Arc<Division>) {
+    pub(super) fn insert(&self, key: DivisionKey, own_version: u64, division: Arc<Division>) {
         let mut divisions = self.lock();
-        divisions.retain(|(known, _)| *known != key);
+        divisions.retain(|recent| recent.key != key);
         if divisions.len() >= DIVISIONS_MAX {
             divisions.pop_front();
         }
-        divisions.push_back((key, division));
+        divisions.push_back(RecentDivision { key, own_version, division });
     }
 
     /// Forgets a division by which a node could not do its share.
     pub(super) fn forget(&self, division: &Arc<Division>) {
-        self.lock().retain(|(_, known)| !Arc::ptr_eq(known, division));
+        self.lock().retain(|recent| !Arc::ptr_eq(&recent.division, division));
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<RecentDivision>> {
