@@ -223,3 +223,31 @@ pub(super) fn call_failure(error: &io::Error) -> MissingReason {
         _ => MissingReason::Unreachable(message()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bucksaw_env::{Env, real};
+    use bucksaw_rpc::stream_message;
+    use tokio::runtime::Handle;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_second_head_is_refused_in_the_same_piece_and_in_the_next() {
+        let head = stream_message(MessageKind::Head, &ReplyStatus::default().encode());
+        for pieces in [vec![[&head[..], &head[..]].concat()], vec![head.to_vec(), head.to_vec()]] {
+            let (writer, body) = Body::channel();
+            for piece in pieces {
+                writer.send(piece).await.unwrap();
+            }
+            let (tasks, clock) = (Arc::new(real::Tasks::new(Handle::current())), Env::real().clock);
+            let requested = clock.uptime();
+            let timing = ReplyTiming { tasks, clock, timeouts: ReplyTimeouts::default() };
+            let mut reply = NodeReply::start(timing, requested, Box::pin(async move { Ok(body) }));
+            let first = poll_fn(|context| reply.poll_next(context)).await;
+            assert!(matches!(first, Ok(ReplyMessage::Head(_))), "{first:?}");
+            let second = poll_fn(|context| reply.poll_next(context)).await;
+            assert!(matches!(second, Err(MissingReason::InvalidReply(_))), "{second:?}");
+        }
+    }
+}
