@@ -131,14 +131,15 @@ mod tests {
 
     #[test]
     fn a_task_of_its_own_is_dropped_with_its_caller() {
-        let (_runtime, tasks) = runtime_and_tasks();
+        let (runtime, tasks) = runtime_and_tasks();
         let (sender, dropped) = oneshot::channel::<()>();
         let task = run_task(&tasks, async move {
             let _sender = sender;
             std::future::pending::<()>().await;
         });
         drop(task);
-        assert!(dropped.blocking_recv().is_err());
+        let dropped = runtime.block_on(with_timeout(&tasks, Duration::from_secs(60), dropped));
+        assert!(dropped.is_some_and(|sent| sent.is_err()), "the task goes on");
     }
 
     #[test]

@@ -65,7 +65,6 @@ type ReadOutcome = (Option<ReplyReader>, Result<ReplyMessage, MissingReason>);
 /// task beside the connection, because it arrives in many pieces, and to wake the consumer on a thread of another runtime for each
 /// of them would cost more than to read it.
 pub(crate) struct NodeReply {
-    timing: ReplyTiming,
     reader: Option<ReplyReader>,
     read: Option<BoxFuture<Option<ReadOutcome>>>,
 }
@@ -73,8 +72,8 @@ pub(crate) struct NodeReply {
 impl NodeReply {
     /// Reads the reply of a call that has not started. `requested` is the uptime of the request.
     pub(crate) fn start(timing: ReplyTiming, requested: Duration, call: BoxFuture<io::Result<Body>>) -> Self {
-        let read = run_task(&timing.tasks, read_head(timing.clone(), requested, call));
-        Self { timing, reader: None, read: Some(read) }
+        let tasks = Arc::clone(&timing.tasks);
+        Self { reader: None, read: Some(run_task(&tasks, read_head(timing, requested, call))) }
     }
 
     /// The next message. Must not be polled after an error or the end.
@@ -82,7 +81,10 @@ impl NodeReply {
         let read = match (&mut self.read, self.reader.take()) {
             (Some(read), _) => read,
             (none, Some(mut reader)) => match reader.arrived() {
-                Ok(None) => none.insert(run_task(&self.timing.tasks, read_next(reader))),
+                Ok(None) => {
+                    let tasks = Arc::clone(&reader.timing.tasks);
+                    none.insert(run_task(&tasks, read_next(reader)))
+                }
                 Ok(Some(message)) => return Poll::Ready(self.accept(Some(reader), refuse_head(message))),
                 Err(reason) => return Poll::Ready(self.accept(None, Err(reason))),
             },
