@@ -46,15 +46,6 @@ pub(crate) fn eight_digits(number: u32) -> u64 {
 /// Added to eight digits in bytes, gives their text.
 pub(crate) const ASCII_ZEROS: u64 = 0x3030_3030_3030_3030;
 
-/// The text of a number below [`EIGHT_DIGITS`] and zero bytes behind it, the first byte in the lowest; `None` for others.
-#[inline]
-pub(crate) fn short_text(number: u64) -> Option<u64> {
-    let digits = eight_digits(u32::try_from(number).ok().filter(|small| u64::from(*small) < EIGHT_DIGITS)?);
-    // Leading zeros, except the last digit, at eight bits each.
-    let front = (digits | 1 << 56).trailing_zeros() & !7;
-    Some((digits | ASCII_ZEROS) >> front)
-}
-
 /// Writes a number to the start of `to` and returns its length.
 #[inline]
 pub(crate) fn write<const ROOM: usize>(number: i64, to: &mut [u8; ROOM]) -> usize {

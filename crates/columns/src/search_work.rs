@@ -10,6 +10,9 @@ pub(crate) const VISIT: u64 = 600;
 /// A row whose code or state is looked up.
 pub(crate) const ROW: u64 = 24;
 
+/// A number whose digits are looked up, some at a time.
+pub(crate) const NUMBER_LOOK_UP: u64 = 70;
+
 /// An occurrence of a needle.
 pub(crate) const OCCURRENCE: u64 = 100;
 
@@ -32,3 +35,7 @@ pub(crate) const STEP: u64 = 30;
 
 /// A value that is written into lines, which are built column by column.
 pub(crate) const WRITTEN_VALUE: u64 = 300;
+
+/// A value of the columns from which the text of a block is built, and a byte of the text.
+pub(crate) const TEXT_VALUE: u64 = 150;
+pub(crate) const TEXT_BYTE: u64 = 1;

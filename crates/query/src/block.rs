@@ -49,13 +49,20 @@ impl BlockUnit {
         }
         let BlockRef { source, index } = &self.block;
         let key = (source.id(), *index);
-        let search_text = |block: &Block, visit: Visit<'_>| {
-            scan_text(request, plan, cancel, visit, &mut |visit| {
-                let _ = block.chunks().try_for_each(|chunk| visit(&chunk));
-            })
-        };
         let question = plan.costs().question();
+        let search_text = |block: &Block, visit: Visit<'_>| {
+            let scanned = scan_text(request, plan, cancel, visit, &mut |visit| {
+                let _ = block.chunks().try_for_each(|chunk| visit(&chunk));
+            });
+            if let Some(rate) = plan.costs().measured_text_rate() {
+                self.block_cache.text_rates.note(question, rate);
+            }
+            scanned
+        };
         let text = self.block_cache.text(key);
+        if let (Some(_), Some(rate)) = (&text, self.block_cache.text_rates.get(question)) {
+            plan.costs().expect_text_rate(rate);
+        }
         let text_bytes = self.summary().map_or(0, |summary| summary.text_bytes);
         let work_max = match &text {
             Some(_) => plan.costs().columns_work_max(text_bytes),
@@ -85,7 +92,8 @@ impl BlockUnit {
                         note_work(work);
                         let excess = work.saturating_sub(plan.costs().of_text(text_bytes));
                         // A block that is searched only once needs no text.
-                        if self.block_cache.is_text_due(&opened, excess, text_bytes) && was_cached {
+                        let build_work = block.columns.text_work();
+                        if self.block_cache.is_text_due(&opened, excess, text_bytes, build_work) && was_cached {
                             self.block_cache.insert_text(key, text_of(block).ok_or_else(damaged)?);
                         }
                         scanned

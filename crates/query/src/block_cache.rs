@@ -15,6 +15,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder};
 
+use crate::question_work::QuestionWork;
+
 /// Initial capacity of the cache's tables, in entries.
 const ENTRIES_EXPECTED: usize = 1_024;
 
@@ -33,8 +35,8 @@ const QUESTIONS_MIN: usize = 3;
 /// One in this many searches of the text for a question that is not remembered searches the columns instead.
 const COLUMNS_RETRY: u64 = 16;
 
-/// Bits of a remembered question that are its work; those above tell questions apart.
-const WORK_BITS: u32 = 40;
+/// Questions of which the cache remembers what their searches of text take.
+const TEXT_QUESTIONS: usize = 256;
 
 /// Segment id and number of a block. Segments never change, and no id is used twice.
 type BlockKey = (Id, usize);
@@ -45,8 +47,8 @@ pub(crate) struct CachedBlock {
     pub(crate) block: SearchableBlock,
     /// The work of searches of columns beyond that of searches of the text.
     excess_work: AtomicU64,
-    /// The work of searches of the columns: that of the last question of each slot, below the upper bits of its hash.
-    columns_work: [AtomicU64; QUESTIONS],
+    /// The work of searches of the columns.
+    columns_work: QuestionWork<QUESTIONS>,
     /// Searches of the text for questions that are not remembered.
     unknown_questions: AtomicU64,
 }
@@ -56,35 +58,27 @@ impl CachedBlock {
         Self {
             block,
             excess_work: AtomicU64::new(0),
-            columns_work: Default::default(),
+            columns_work: QuestionWork::new(),
             unknown_questions: AtomicU64::new(0),
         }
     }
 
     /// Remembers what a search of the columns for this question took. `question` is a hash.
     pub(crate) fn note_columns_work(&self, question: u64, work: u64) {
-        let work = work.min((1 << WORK_BITS) - 1);
-        self.slot(question).store((question >> WORK_BITS << WORK_BITS) | work, Ordering::Relaxed);
+        self.columns_work.note(question, work);
     }
 
     /// Whether searching the columns for this question is likely to take more than `text_work`: if it did before, or if it is not
     /// remembered and all others that are did. One cheap question among these is enough to try the columns.
     pub(crate) fn prefers_text(&self, question: u64, text_work: u64) -> bool {
-        let work = |known: u64| known & ((1 << WORK_BITS) - 1);
-        let known = self.slot(question).load(Ordering::Relaxed);
-        if known != 0 && known >> WORK_BITS == question >> WORK_BITS {
-            return work(known) > text_work;
+        if let Some(work) = self.columns_work.get(question) {
+            return work > text_work;
         }
-        let known = self.columns_work.iter().map(|known| known.load(Ordering::Relaxed)).filter(|known| *known != 0);
-        let dear = known.map(|known| work(known) > text_work);
+        let dear = self.columns_work.all().map(|work| work > text_work);
         let (count, are_all_dear) = dear.fold((0, true), |(count, all), dear| (count + 1, all && dear));
         count >= QUESTIONS_MIN
             && are_all_dear
             && !self.unknown_questions.fetch_add(1, Ordering::Relaxed).wrapping_add(1).is_multiple_of(COLUMNS_RETRY)
-    }
-
-    fn slot(&self, question: u64) -> &AtomicU64 {
-        &self.columns_work[question as usize % QUESTIONS]
     }
 }
 
@@ -125,7 +119,7 @@ impl quick_cache::Weighter<EntryKey, CacheEntry> for EntryWeighter {
 pub(crate) struct BlockCacheLimits {
     pub(crate) bytes_max: u64,
     /// See [`Config`](crate::Config).
-    pub(crate) text_build_work: u64,
+    pub(crate) text_build_percent: u64,
 }
 
 /// A cache of blocks, of the texts of some, and of skip filters, limited in bytes.
@@ -133,6 +127,8 @@ pub(crate) struct BlockCacheLimits {
 pub(crate) struct BlockCache {
     entries: Option<Cache<EntryKey, CacheEntry, EntryWeighter>>,
     limits: BlockCacheLimits,
+    /// The rates of searches of text: see [`bucksaw_scan::SearchCosts`].
+    pub(crate) text_rates: QuestionWork<TEXT_QUESTIONS>,
     bytes: Gauge,
     pub(crate) hits: Counter,
     misses: Counter,
@@ -150,7 +146,7 @@ impl BlockCache {
         let entries = options.map(|options| {
             Cache::with_options(options, EntryWeighter, DefaultHashBuilder::default(), DefaultLifecycle::default())
         });
-        Self { entries, limits, bytes, hits, misses }
+        Self { entries, limits, text_rates: QuestionWork::new(), bytes, hits, misses }
     }
 
     /// The skip filter of a block, read with `read` if it is not cached.
@@ -205,13 +201,13 @@ impl BlockCache {
         }
     }
 
-    /// Adds the work that a search of columns took beyond that of a search of their text, of `text_bytes`. Whether building the
-    /// text would have cost less than the sum, and can be kept without evicting anything.
-    pub(crate) fn is_text_due(&self, block: &CachedBlock, excess: u64, text_bytes: u64) -> bool {
+    /// Adds the work that a search of columns took beyond that of a search of their text. Whether building the text, of
+    /// `text_bytes`, takes less than the sum, and it can be kept without evicting anything.
+    pub(crate) fn is_text_due(&self, block: &CachedBlock, excess: u64, text_bytes: u64, build_work: u64) -> bool {
         let sum = block.excess_work.fetch_add(excess, Ordering::Relaxed).saturating_add(excess);
         let used = self.entries.as_ref().map_or(u64::MAX, quick_cache::sync::Cache::weight);
         let room = self.limits.bytes_max - self.limits.bytes_max / FREE_PARTS;
-        sum > text_bytes.saturating_mul(self.limits.text_build_work) && used.saturating_add(text_bytes) <= room
+        sum > build_work.saturating_mul(self.limits.text_build_percent) / 100 && used.saturating_add(text_bytes) <= room
     }
 
     /// Keeps the text of a columnar block.
@@ -233,7 +229,7 @@ mod tests {
     use std::convert::Infallible;
 
     fn cache(bytes_max: u64) -> BlockCache {
-        let limits = BlockCacheLimits { bytes_max, text_build_work: 20 };
+        let limits = BlockCacheLimits { bytes_max, text_build_percent: 200 };
         BlockCache::new(limits, Gauge::default(), Counter::default(), Counter::default())
     }
 
@@ -241,10 +237,10 @@ mod tests {
     fn a_text_is_due_after_as_much_work_as_building_it_while_there_is_room() {
         let rows = SearchableBlock::Text(Block::from_parts(Vec::new(), Vec::new()).unwrap());
         let (cache, small, block) = (cache(1 << 20), cache(1_100), CachedBlock::new(rows));
-        let due = [10_000, 10_000, 1].map(|excess| cache.is_text_due(&block, excess, 1_000));
+        let due = [10_000, 10_000, 1].map(|excess| cache.is_text_due(&block, excess, 1_000, 10_000));
         assert_eq!(due, [false, false, true]);
-        assert!(!small.is_text_due(&block, 1, 1_000), "no room");
-        assert!(!cache.is_text_due(&block, 1, 1 << 20) && !self::cache(0).is_text_due(&block, 1 << 40, 1));
+        assert!(!small.is_text_due(&block, 1, 1_000, 10_000), "no room");
+        assert!(!cache.is_text_due(&block, 1, 1 << 20, 0) && !self::cache(0).is_text_due(&block, 1 << 40, 1, 1));
         assert!(cache.text((Id::MIN, 1)).is_none());
         cache.insert_text((Id::MIN, 1), Block::from_parts(Vec::new(), Vec::new()).unwrap());
         assert!(cache.text((Id::MIN, 1)).is_some() && cache.get((Id::MIN, 1)).is_none());

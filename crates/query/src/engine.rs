@@ -18,9 +18,6 @@ use crate::request::{Cancel, RequestError};
 use crate::result_budget::ResultBudget;
 use crate::scan_memory::ScanMemory;
 
-/// The work of building one byte of text from columns: 0.3 to 1.8 ns, depending on the log.
-const TEXT_BUILD_WORK: u64 = 20;
-
 /// Settings of queries.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -32,9 +29,9 @@ pub struct Config {
     pub result_bytes_max: u64,
     /// Memory of decoded blocks kept for later queries, in bytes; 0 keeps none. Running scans take memory besides.
     pub cache_bytes_max: u64,
-    /// The work, per byte of text, that searches of the columns of a block waste until its text is built and kept in the cache
-    /// while there is room: the work of building it. `u64::MAX` for never. See [`SearchBlock::work`](bucksaw_search::SearchBlock::work).
-    pub text_build_work: u64,
+    /// The work that searches of the columns of a block waste until its text is built and kept in the cache while there is room,
+    /// in percent of the work of building it. `u64::MAX` for never.
+    pub text_build_percent: u64,
     /// Memory of blocks and frames that are being searched, in bytes. Scans beyond it wait.
     pub scan_bytes_max: u64,
     /// Concurrent searches and counts for all nodes, this one included. Others wait a few seconds, then are refused.
@@ -55,7 +52,7 @@ impl Default for Config {
             tail_lag_bytes_max: 64 << 20,
             result_bytes_max: 128 << 20,
             cache_bytes_max: 512 << 20,
-            text_build_work: TEXT_BUILD_WORK,
+            text_build_percent: 100,
             scan_bytes_max: u64::MAX,
             served_max: 256,
             served_tails_max: 512,
@@ -91,7 +88,7 @@ impl Engine {
         metrics: Metrics,
     ) -> Self {
         let cache_limits =
-            BlockCacheLimits { bytes_max: config.cache_bytes_max, text_build_work: config.text_build_work };
+            BlockCacheLimits { bytes_max: config.cache_bytes_max, text_build_percent: config.text_build_percent };
         Self {
             result_budget: ResultBudget::new(config.result_bytes_max, metrics.result_bytes.clone()),
             block_cache: metrics.block_cache(cache_limits).into(),

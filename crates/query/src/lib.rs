@@ -34,6 +34,7 @@ mod match_buffer;
 mod metrics;
 mod partial_result;
 mod pool;
+mod question_work;
 mod range_scan;
 mod recent_ids;
 mod record_stream;

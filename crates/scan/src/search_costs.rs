@@ -21,8 +21,8 @@ const RETRY_DIVISOR: u64 = 4;
 pub struct SearchCosts {
     /// A hash of the expression.
     question: u64,
-    /// The estimated work per byte of text.
-    text_weight: u64,
+    /// The expected work per [`RATE_BYTES`] of text.
+    expected_rate: AtomicU64,
     text_bytes: AtomicU64,
     text_work: AtomicU64,
     /// The highest limit, as a rate, that a search of columns exceeded.
@@ -30,11 +30,11 @@ pub struct SearchCosts {
 }
 
 impl SearchCosts {
-    /// No costs yet; `question` is a hash of the expression, and searching text is estimated to take `text_weight` units per byte.
+    /// No costs yet; `question` is a hash of the expression, and searching text is expected to take `text_weight` units per byte.
     pub(crate) fn new(question: u64, text_weight: u64) -> Self {
         Self {
             question,
-            text_weight,
+            expected_rate: AtomicU64::new(text_weight * RATE_BYTES),
             text_bytes: AtomicU64::new(0),
             text_work: AtomicU64::new(0),
             columns_rate: AtomicU64::new(0),
@@ -52,11 +52,21 @@ impl SearchCosts {
         self.text_work.fetch_add(work, Ordering::Relaxed);
     }
 
-    /// Work per [`RATE_BYTES`] of text: as measured in this query, else as estimated.
-    fn text_rate(&self) -> u64 {
+    /// The work per [`RATE_BYTES`] of the text that this query searched; `None` if it was less.
+    #[must_use]
+    pub fn measured_text_rate(&self) -> Option<u64> {
         let bytes = self.text_bytes.load(Ordering::Relaxed) / RATE_BYTES;
-        let measured = self.text_work.load(Ordering::Relaxed).checked_div(bytes);
-        measured.unwrap_or(self.text_weight * RATE_BYTES)
+        self.text_work.load(Ordering::Relaxed).checked_div(bytes)
+    }
+
+    /// Expects text to take what it took in an earlier query.
+    pub fn expect_text_rate(&self, rate: u64) {
+        self.expected_rate.store(rate, Ordering::Relaxed);
+    }
+
+    /// Work per [`RATE_BYTES`] of text: as measured in this query, else as expected.
+    fn text_rate(&self) -> u64 {
+        self.measured_text_rate().unwrap_or_else(|| self.expected_rate.load(Ordering::Relaxed))
     }
 
     /// The expected work of a search of `bytes` of text.
@@ -98,5 +108,15 @@ mod tests {
         assert!(costs.of_text(1 << 20) > 20 << 20);
         costs.note_dear_columns();
         assert_eq!(costs.columns_work_max(1 << 20), None);
+    }
+
+    #[test]
+    fn text_is_expected_to_take_what_it_took_before_until_it_is_measured() {
+        let costs = SearchCosts::new(0, 2);
+        assert_eq!((costs.measured_text_rate(), costs.of_text(0)), (None, 2 * RATE_BYTES));
+        costs.expect_text_rate(5_000);
+        assert_eq!((costs.measured_text_rate(), costs.of_text(0)), (None, 5_000));
+        costs.add_text(1 << 20, 3 << 20);
+        assert_eq!((costs.measured_text_rate(), costs.of_text(0)), (Some(3 * RATE_BYTES), 3 * RATE_BYTES));
     }
 }

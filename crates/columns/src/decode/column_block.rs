@@ -12,6 +12,7 @@ use bucksaw_search::RowSet;
 use crate::decode::column_tree::{ColumnNode, ColumnTree, IndexRange, Payload, TableNode};
 use crate::decode::decoded_column::DecodedColumn;
 use crate::decode::line_lengths::LineLengths;
+use crate::search_work;
 
 /// The largest ratio of unpacked bytes (frames and tree) to the text, and the bytes that even the smallest block may take.
 /// The ratio also bounds the rows of all columns together: a token has at least one byte of text, and nested columns have
@@ -112,6 +113,12 @@ impl ColumnBlock {
     /// Memory in bytes, with everything that was unpacked so far.
     pub fn memory(&self) -> usize {
         self.memory.load(Ordering::Relaxed)
+    }
+
+    /// The work of building the [text](Self::text), in the unit of [`bucksaw_search::SearchBlock::work`].
+    pub fn text_work(&self) -> u64 {
+        let values: usize = (0..self.tree.len()).filter_map(|at| self.tree.node(at)).map(|node| node.rows).sum();
+        values as u64 * search_work::TEXT_VALUE + self.text_len as u64 * search_work::TEXT_BYTE
     }
 
     /// The work of all searches so far: see [`crate::search_work`].

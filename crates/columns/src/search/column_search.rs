@@ -42,13 +42,15 @@ impl SearchContext<'_> {
             }
             ColumnKind::Integers(_) => {
                 let DecodedColumn::Numbers(numbers) = self.block.decoded_column(at)? else { return None };
-                self.rows_or_values(at, node.rows, integer_search::find(numbers, &predicate), &predicate)?
+                let found = integer_search::find(numbers, &predicate);
+                self.rows_or_values((at, node.rows), found, integer_search::work_of_row(&predicate), &predicate)?
             }
             ColumnKind::Fixed { pattern, nibbles, .. } => {
                 let DecodedColumn::Fixed(numbers) = self.block.decoded_column(at)? else { return None };
                 let (pattern, nibbles) = (self.block.tree.pattern(pattern), self.block.bytes(nibbles)?);
                 let values = FixedWidthValues { pattern, numbers, nibbles, rows: node.rows };
-                self.rows_or_values(at, node.rows, fixed_width_search::find(&values, &predicate), &predicate)?
+                let found = fixed_width_search::find(&values, &predicate);
+                self.rows_or_values((at, node.rows), found, search_work::ROW, &predicate)?
             }
             ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. } => {
                 match self.evaluate(values, predicate)? {
@@ -113,16 +115,17 @@ impl SearchContext<'_> {
         }
     }
 
-    /// The rows that were found by arithmetic, or else those of the built values of the column `at`.
+    /// The rows that were found by arithmetic, which took `work_of_row` for each, or else those of the built values of the column
+    /// `at`.
     fn rows_or_values(
         &self,
-        at: usize,
-        rows: usize,
+        (at, rows): (usize, usize),
         found: Option<RowSet>,
+        work_of_row: u64,
         predicate: &TextPredicate<'_>,
     ) -> Option<RowSet> {
         if found.is_some() {
-            self.occurrences.add_work(rows as u64 * search_work::ROW);
+            self.occurrences.add_work(rows as u64 * work_of_row);
             return found;
         }
         self.evaluate_by_row(rows, &ValueSource::of(self.block, at)?, predicate)

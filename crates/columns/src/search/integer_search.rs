@@ -1,7 +1,7 @@
 //! Searches a column of decimal integers without building their texts.
 //!
 //! An integer starts with a text if it lies in a range, which depends on its length, and ends with one if it has a remainder. A text
-//! anywhere in an integer is compared with its digits, up to eight at once.
+//! anywhere in an integer is looked up, four digits at once.
 #![deny(clippy::indexing_slicing)]
 
 use std::ops::Range;
@@ -11,12 +11,32 @@ use bucksaw_search::RowSet;
 use crate::decimal::{self, NUMBER_BYTES_MAX};
 use crate::decode::decoded_numbers::DecodedNumbers;
 use crate::search::text_predicate::{MatchAnchor, TextPredicate};
+use crate::search_work;
 
 /// The most digits of a 64-bit integer.
 const DIGITS_MAX: usize = NUMBER_BYTES_MAX - 1;
 
-/// Digits that are compared at once.
-const EIGHT: usize = 8;
+/// Digits that are looked up at once, and their number of values.
+const GROUP_DIGITS: usize = 4;
+const GROUP_VALUES: usize = 10_000;
+
+/// Groups in which a text is looked up, and the digits that these have at least. A longer text is also compared with the digits.
+const PARTS_MAX: usize = 3;
+const PARTS_DIGITS_MAX: usize = GROUP_DIGITS * (PARTS_MAX - 1) + 1;
+
+/// The bits of the first part.
+const FIRST_PARTS: u16 = (1 << GROUP_DIGITS) - 1;
+
+/// Integers from which on a table is made: it takes as long as comparing so many.
+const TABLE_ROWS_MIN: usize = 512;
+
+/// The work of [`find`] for each integer.
+pub(crate) fn work_of_row(predicate: &TextPredicate<'_>) -> u64 {
+    match predicate.anchor {
+        MatchAnchor::Anywhere => search_work::NUMBER_LOOK_UP,
+        MatchAnchor::Whole | MatchAnchor::Start | MatchAnchor::End => search_work::ROW,
+    }
+}
 
 /// The rows of integers whose text passes; `None` if the text has a sign, so that values are built.
 pub(crate) fn find(integers: &DecodedNumbers, predicate: &TextPredicate<'_>) -> Option<RowSet> {
@@ -50,6 +70,9 @@ pub(crate) fn find(integers: &DecodedNumbers, predicate: &TextPredicate<'_>) -> 
                 digits >= least && digits % modulus == value
             })
         }
+        MatchAnchor::Anywhere if integers.len() < TABLE_ROWS_MIN => {
+            rows_that(integers, |integer| has_digits(integer, text))
+        }
         MatchAnchor::Anywhere => {
             let needle = DigitNeedle::new(text);
             rows_that(integers, |integer| needle.is_in(integer))
@@ -77,35 +100,88 @@ fn ranges_by_length(value: u64, digits: usize) -> [Range<u64>; NUMBER_BYTES_MAX]
 }
 
 /// A text of decimal digits that may occur anywhere in an integer.
+///
+/// The digits of an integer are read in groups of four. An occurrence starts at one of four places of a group, and has one part
+/// in this group and others in the groups behind. For each value of a group, a table says which parts it may hold:
+/// ```text
+///   text 4217, parts by place     4217      _421,7___   __42,17__   ___4,217_
+///   group 8421                    none      first       none        none
+///   group 7150                    none      second      none        none
+///   integer 84217150              an occurrence starts at the second place of its first group
+/// ```
 struct DigitNeedle<'n> {
     text: &'n [u8],
-    /// The text and its mask, the first digit in the lowest byte; `None` if the text is longer than [`EIGHT`].
-    word: Option<(u64, u64)>,
+    /// The parts that each value of a group may hold: in bit 4 * part + place. Parts that an occurrence does not have are set.
+    parts: Vec<u16>,
+    /// The parts that an occurrence does not have.
+    missing: u16,
 }
 
 impl<'n> DigitNeedle<'n> {
     fn new(text: &'n [u8]) -> Self {
-        let word = (text.len() <= EIGHT).then(|| {
-            let word = text.iter().rev().fold(0, |word, digit| word << 8 | u64::from(*digit));
-            (word, u64::MAX >> (64 - 8 * text.len()))
-        });
-        Self { text, word }
+        let (mut parts, mut missing) = (vec![0; GROUP_VALUES], 0);
+        for place in 0..GROUP_DIGITS {
+            for part in 0..PARTS_MAX {
+                let bit = 1 << (GROUP_DIGITS * part + place);
+                // The digits of the part, and its place in its group.
+                let from = (GROUP_DIGITS * part).saturating_sub(place).min(text.len());
+                let to = (GROUP_DIGITS * (part + 1) - place).min(text.len());
+                let digits = text.get(from..to).unwrap_or_default();
+                let place = if part == 0 { place } else { 0 };
+                if digits.is_empty() {
+                    missing |= bit;
+                } else {
+                    add_part(&mut parts, bit, decimal_value(digits) as usize, place, digits.len());
+                }
+            }
+        }
+        parts.iter_mut().for_each(|parts| *parts |= missing);
+        Self { text, parts, missing }
     }
 
     #[inline]
     fn is_in(&self, integer: i64) -> bool {
-        let Some(digits) = decimal::short_text(integer.unsigned_abs()) else { return self.is_in_long(integer) };
-        // Behind the digits are zero bytes, which no digit equals.
-        self.word
-            .is_some_and(|(word, mask)| (0..=EIGHT - self.text.len()).any(|at| (digits >> (8 * at)) & mask == word))
+        let (mut rest, mut next, mut next_but_one) = (integer.unsigned_abs(), self.missing, self.missing);
+        let mut found = 0;
+        loop {
+            let group = rest % GROUP_VALUES as u64;
+            rest /= GROUP_VALUES as u64;
+            let parts = self.parts.get(group as usize).copied().unwrap_or_default();
+            let starts = parts & (next >> GROUP_DIGITS) & (next_but_one >> (2 * GROUP_DIGITS)) & FIRST_PARTS;
+            if rest == 0 {
+                return (found | starts) != 0
+                    && (found | (starts & places_of_first_group(group))) != 0
+                    && (self.text.len() <= PARTS_DIGITS_MAX || has_digits(integer, self.text));
+            }
+            found |= starts;
+            (next, next_but_one) = (parts, next);
+        }
     }
+}
 
-    #[cold]
-    fn is_in_long(&self, integer: i64) -> bool {
-        let mut bytes = [0; NUMBER_BYTES_MAX];
-        let len = decimal::write(integer, &mut bytes);
-        bytes.get(..len).is_some_and(|digits| digits.windows(self.text.len()).any(|window| window == self.text))
+/// The places of the digits of a group that begins an integer: zeros before them are none.
+#[inline]
+fn places_of_first_group(group: u64) -> u16 {
+    let zeros = u16::from(group < 10) + u16::from(group < 100) + u16::from(group < 1_000);
+    FIRST_PARTS << zeros
+}
+
+/// Sets a bit of all values of a group that have the `len` digits of `digits` at a place.
+fn add_part(values: &mut [u16], bit: u16, digits: usize, place: usize, len: usize) {
+    let power = |digits| 10_usize.pow(digits as u32);
+    let behind = power(GROUP_DIGITS - place - len);
+    for values in values.chunks_mut(power(GROUP_DIGITS - place)) {
+        let holding = values.iter_mut().skip(digits * behind).take(behind);
+        holding.for_each(|parts| *parts |= bit);
     }
+}
+
+/// Whether an integer has these digits on end.
+#[cold]
+fn has_digits(integer: i64, text: &[u8]) -> bool {
+    let mut bytes = [0; NUMBER_BYTES_MAX];
+    let len = decimal::write(integer, &mut bytes);
+    bytes.get(..len).is_some_and(|digits| digits.windows(text.len()).any(|window| window == text))
 }
 
 #[cfg(test)]
@@ -145,6 +221,12 @@ mod tests {
                     prop_assert!(text.starts_with(b"-"));
                     continue;
                 };
+                // A table is made for more integers than these.
+                let by_table = match anchor {
+                    MatchAnchor::Anywhere => rows_that(&stored, |integer| DigitNeedle::new(&text).is_in(integer)),
+                    _ => found.clone(),
+                };
+                prop_assert_eq!(&by_table, &found, "{:?}", needle.text());
                 for (row, integer) in integers.iter().enumerate() {
                     let expected = predicate.matches(integer.to_string().as_bytes());
                     prop_assert_eq!(found.contains(row), expected, "{} {:?} {:?}", integer, anchor, needle.text());

@@ -33,7 +33,7 @@ struct Case {
     length: u64,
     limit: u64,
     /// As in [`Config`]: at once, soon, or never.
-    text_build_work: u64,
+    text_build_percent: u64,
 }
 
 /// A record as an answer shows it.
@@ -166,21 +166,21 @@ fn cases() -> impl Strategy<Value = Case> {
         "/[0-9a-f]{16}/",
         "/web-[12]\\nf/",
     ]);
-    let text_build_work = prop::sample::select(vec![0, 0, 2, u64::MAX]);
-    (codec, steps(), expr, 0_u64..900, 50_u64..1_100, 1_u64..300, text_build_work).prop_map(
-        |(codec, steps, expr, from, length, limit, text_build_work)| Case {
+    let text_build_percent = prop::sample::select(vec![0, 0, 2, u64::MAX]);
+    (codec, steps(), expr, 0_u64..900, 50_u64..1_100, 1_u64..300, text_build_percent).prop_map(
+        |(codec, steps, expr, from, length, limit, text_build_percent)| Case {
             codec,
             steps,
             expr,
             from,
             length,
             limit,
-            text_build_work,
+            text_build_percent,
         },
     )
 }
 
-fn engine(codec: Codec, text_build_work: u64) -> TestEngine {
+fn engine(codec: Codec, text_build_percent: u64) -> TestEngine {
     let block_bytes = if codec == Codec::Columns(3) { COLUMNS_BLOCK_BYTES } else { SMALL_BLOCK_BYTES };
     let store = store::Config {
         segment_bytes: 4 * block_bytes,
@@ -191,7 +191,7 @@ fn engine(codec: Codec, text_build_work: u64) -> TestEngine {
     };
     let queue = ingest::Config { segment_bytes_max: 8 * block_bytes, ..ingest::Config::default() };
     let pool = ScanPool::start(2, |_| ()).unwrap();
-    let config = Config { text_build_work, ..Config::default() };
+    let config = Config { text_build_percent, ..Config::default() };
     TestEngine::with_configs(sim::Fs::new(), config, queue, store, pool)
 }
 
@@ -263,7 +263,7 @@ fn cached_texts(node: &TestEngine) -> usize {
 
 /// The columnar blocks, and those whose text is in the block cache too.
 fn check(case: &Case) -> Result<(usize, usize), TestCaseError> {
-    let node = engine(case.codec, case.text_build_work);
+    let node = engine(case.codec, case.text_build_percent);
     let (mut oracle, start) = (BTreeMap::new(), node.clock.unix_ms());
     for (number, step) in (1..).zip(&case.steps) {
         match step {
