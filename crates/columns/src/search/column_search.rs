@@ -42,15 +42,20 @@ impl SearchContext<'_> {
             }
             ColumnKind::Integers(_) => {
                 let DecodedColumn::Numbers(numbers) = self.block.decoded_column(at)? else { return None };
-                let found = integer_search::find(numbers, &predicate);
-                self.rows_or_values((at, node.rows), found, integer_search::work_of_row(&predicate), &predicate)?
+                self.occurrences.add_work(node.rows as u64 * integer_search::work_of_row(&predicate));
+                integer_search::find(numbers, &predicate)
             }
             ColumnKind::Fixed { pattern, nibbles, .. } => {
                 let DecodedColumn::Fixed(numbers) = self.block.decoded_column(at)? else { return None };
                 let (pattern, nibbles) = (self.block.tree.pattern(pattern), self.block.bytes(nibbles)?);
                 let values = FixedWidthValues { pattern, numbers, nibbles, rows: node.rows };
-                let found = fixed_width_search::find(&values, &predicate);
-                self.rows_or_values((at, node.rows), found, search_work::ROW, &predicate)?
+                match fixed_width_search::find(&values, &predicate) {
+                    Some(found) => {
+                        self.occurrences.add_work(node.rows as u64 * search_work::ROW);
+                        found
+                    }
+                    None => self.evaluate_by_row(node.rows, &ValueSource::of(self.block, at)?, &predicate)?,
+                }
             }
             ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. } => {
                 match self.evaluate(values, predicate)? {
@@ -113,22 +118,6 @@ impl SearchContext<'_> {
             // Testing each row is cheaper than following more alignments.
             None => self.evaluate_by_row(table.rows, &ValueSource::of_table(self.block, table)?, &predicate),
         }
-    }
-
-    /// The rows that were found by arithmetic, which took `work_of_row` for each, or else those of the built values of the column
-    /// `at`.
-    fn rows_or_values(
-        &self,
-        (at, rows): (usize, usize),
-        found: Option<RowSet>,
-        work_of_row: u64,
-        predicate: &TextPredicate<'_>,
-    ) -> Option<RowSet> {
-        if found.is_some() {
-            self.occurrences.add_work(rows as u64 * work_of_row);
-            return found;
-        }
-        self.evaluate_by_row(rows, &ValueSource::of(self.block, at)?, predicate)
     }
 
     /// Builds all values, some at a time, and tests them. One search over the text of many costs less than one of each.
