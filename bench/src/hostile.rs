@@ -10,6 +10,7 @@ pub(crate) const TEXTS: &[(&str, TextGenerator)] = &[
     ("one_layout", |bytes| grid(bytes, 1, 300, 1, 1, LETTERS)),
     ("one_byte_digits", |bytes| grid(bytes, 100, 300, 1, 1, DIGITS)),
     ("few_lines_of_a_layout", |bytes| grid(bytes, 100, 300, 6, 12, ALL)),
+    ("numbers_of_many_layouts", |bytes| grid(bytes, 600, 10, 2, 3, DIGITS)),
     ("fields_seen_once", |bytes| grid(bytes, 1, 200, 1, 9, ALL)),
     ("short_numbers", |bytes| grid(bytes, 1, 40, 1, 3, DIGITS)),
     ("floats", |bytes| {

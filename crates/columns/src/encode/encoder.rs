@@ -33,6 +33,17 @@ const TRIAL_PIECES: usize = 8;
 const TRIAL_BYTES: usize = 16 << 10;
 const TRIAL_BYTES_DENSE: usize = 32 << 10;
 
+/// Sampled lines per layout below which a trial that failed is repeated with large samples, and the bytes of each: tables of a few
+/// lines take several times the work of larger ones, and save nothing.
+const TRIAL_LINES_PER_LAYOUT: usize = 32;
+const TRIAL_BYTES_LARGE: usize = 128 << 10;
+
+#[derive(Clone, Copy)]
+enum TrialSize {
+    Small,
+    Large,
+}
+
 /// The largest size of the columns of a dense trial, in hundredths of the size by zstd alone.
 const TRIAL_PERCENT_MAX: usize = 95;
 
@@ -146,16 +157,22 @@ impl Encoder {
         // Values of attributes are short as a rule, and often repeated. The work budget limits their cost.
         let values = classes.iter().filter(|class| **class != 0).count();
         let lines = LineOffsets::of(text, classes, text.len() / LINE_BYTES_MIN + values)?;
-        if !self.has_common_layouts(text, &lines) || !self.is_trial_smaller(text, &lines, sample) {
+        let lines_per_layout = self.sampled_lines_per_layout(text, &lines);
+        if lines_per_layout < LINES_PER_LAYOUT {
+            return None;
+        }
+        let mut is_smaller = |size| self.is_trial_smaller(text, &lines, sample, size);
+        if !is_smaller(TrialSize::Small) && !(lines_per_layout < TRIAL_LINES_PER_LAYOUT && is_smaller(TrialSize::Large))
+        {
             return None;
         }
         self.tree_encoder.boundaries.compute(text);
         self.encode_columns(text, &lines, WorkBudget::for_text(text.len()), sample.level)
     }
 
-    /// Whether sampled lines share layouts. Only those of the first class are sampled: values of attributes share layouts as a
-    /// rule, and say nothing about the lines.
-    fn has_common_layouts(&mut self, text: &[u8], lines: &LineOffsets) -> bool {
+    /// The sampled lines for each of their layouts. Only lines of the first class are sampled: values of attributes share layouts
+    /// as a rule, and say nothing about the lines. Without lines of the first class it is the size of a sample.
+    fn sampled_lines_per_layout(&mut self, text: &[u8], lines: &LineOffsets) -> usize {
         let is_sampled = |line: &usize| lines.class(*line) == 0;
         let count =
             if lines.classes.is_empty() { lines.count() } else { (0..lines.count()).filter(is_sampled).count() };
@@ -168,15 +185,22 @@ impl Encoder {
             &self.tree_encoder.boundaries,
             SAMPLE_LINES,
         );
-        layouts * LINES_PER_LAYOUT <= count.min(SAMPLE_LINES)
+        count.min(SAMPLE_LINES).checked_div(layouts).unwrap_or(SAMPLE_LINES)
     }
 
     /// Whether columns of the whole text may be worthwhile, by a trial on some lines.
-    fn is_trial_smaller(&mut self, text: &[u8], lines: &LineOffsets, sample: &ZstdSample) -> bool {
-        let piece = if sample.is_dense { TRIAL_BYTES_DENSE } else { TRIAL_BYTES };
+    fn is_trial_smaller(&mut self, text: &[u8], lines: &LineOffsets, sample: &ZstdSample, size: TrialSize) -> bool {
+        let piece = match size {
+            TrialSize::Small if sample.is_dense => TRIAL_BYTES_DENSE,
+            TrialSize::Small => TRIAL_BYTES,
+            TrialSize::Large => TRIAL_BYTES_LARGE,
+        };
         let (some, lines) = copy_lines(text, lines, lines.trial_lines(text.len(), piece));
         self.tree_encoder.boundaries.compute(&some);
-        let work = WorkBudget::for_sample(some.len(), text.len());
+        let work = match size {
+            TrialSize::Small => WorkBudget::for_small_sample(some.len(), text.len()),
+            TrialSize::Large => WorkBudget::for_large_sample(some.len(), text.len()),
+        };
         let split = self.tree_encoder.encode_lines(lines.values(&some), &lines.classes, work);
         let Some(split) = split else { return false };
         let columns = || TreeWriter::new(sample.level).write(split);
@@ -293,5 +317,24 @@ mod tests {
         assert!(some.split_inclusive(|byte| *byte == b'\n').all(|line| line.len() < 200 && all.contains(line)));
         let (whole, same) = copy_lines(&text, &lines, 0..lines.count());
         assert!(whole == text && same.starts() == lines.starts());
+    }
+
+    /// In a sample of 256 kB, the tables of 600 layouts are too small to say anything.
+    #[test]
+    fn text_of_many_layouts_is_tried_with_more_lines() {
+        let mut next = random();
+        let gaps = [" ", ";", "(", ")", "{", "|", " [", ", ", "] "];
+        let layouts: Vec<Vec<&str>> = (0..600).map(|_| (0..10).map(|_| gaps[next(9) as usize]).collect()).collect();
+        let text = lines_of(8 << 20, || {
+            let gaps = &layouts[next(600) as usize];
+            gaps.iter().map(|gap| format!("{}{gap}", 300 + next(300))).collect::<String>() + "\n"
+        });
+        let mut encoder = Encoder::new();
+        let lines = LineOffsets::of(&text, &[], usize::MAX).unwrap();
+        let sample = ZstdSample::measure(&text, 3).unwrap();
+        let mut is_smaller = |size| encoder.is_trial_smaller(&text, &lines, &sample, size);
+        assert_eq!([TrialSize::Small, TrialSize::Large].map(&mut is_smaller), [false, true]);
+        let TextEncoding::Columns(columns) = encoder.encode(&text, &[], 3).text else { panic!("no columns") };
+        assert!(columns.len() * 10 < sample.expected_bytes(text.len()) * 9, "{}", columns.len());
     }
 }

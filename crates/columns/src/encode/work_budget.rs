@@ -5,16 +5,17 @@
 //! are encoded, first of a sample of the lines. No clock is read, so the same text is always packed in the same way.
 
 /// Tokens per [`UNIT_BYTES`] of the text, at most: of a sample, and of the whole text, where slightly more than estimated is no
-/// reason to discard the columns. A token takes 20 to 40 ns in total, and 60 MB/s leave 16 ns per byte.
-const SAMPLE_TOKENS_PER_UNIT: usize = 11;
-const TEXT_TOKENS_PER_UNIT: usize = 13;
+/// reason to discard the columns. A token takes about 20 ns in total, and 80 MB/s leave 12 ns per
+/// byte.
+const SAMPLE_TOKENS_PER_UNIT: usize = 13;
+const TEXT_TOKENS_PER_UNIT: usize = 15;
 const UNIT_BYTES: usize = 32;
 
 /// The text length whose budget even a shorter text has, in bytes.
 const BUDGET_BYTES_MIN: usize = 1 << 20;
 
 /// The cost of a column beyond its tokens, in tokens: lists, hash tables, size estimates.
-const COLUMN_TOKENS: usize = 200;
+const COLUMN_TOKENS: usize = 100;
 
 /// The cost of a value beyond its tokens, in tokens.
 const VALUE_TOKENS: usize = 1;
@@ -29,6 +30,8 @@ pub(crate) struct WorkBudget {
     /// The encoded bytes, and the bytes of text that they represent.
     sample_bytes: usize,
     text_bytes: usize,
+    /// Whether each layout gets a table.
+    has_small_tables: bool,
 }
 
 impl WorkBudget {
@@ -38,12 +41,19 @@ impl WorkBudget {
             tokens_left: bytes.max(BUDGET_BYTES_MIN) / UNIT_BYTES * TEXT_TOKENS_PER_UNIT,
             sample_bytes: bytes,
             text_bytes: bytes,
+            has_small_tables: false,
         }
     }
 
-    /// The budget of a sample of `part` bytes of a text of `bytes`. The text has about as many columns, with more rows.
-    pub(crate) fn for_sample(part: usize, bytes: usize) -> Self {
-        let work = Self { tokens_left: 0, sample_bytes: part, text_bytes: bytes };
+    /// The budget of a sample of `part` bytes of a text of `bytes`. The text has about as many columns, with more rows. A layout
+    /// with few rows in a small sample may have many in the text.
+    pub(crate) fn for_small_sample(part: usize, bytes: usize) -> Self {
+        Self { has_small_tables: true, ..Self::for_large_sample(part, bytes) }
+    }
+
+    /// As [`Self::for_small_sample`], for a sample in which the layouts of most lines have enough rows.
+    pub(crate) fn for_large_sample(part: usize, bytes: usize) -> Self {
+        let work = Self { tokens_left: 0, sample_bytes: part, text_bytes: bytes, has_small_tables: false };
         Self {
             tokens_left: work.scale_to_sample(bytes.max(BUDGET_BYTES_MIN)) / UNIT_BYTES * SAMPLE_TOKENS_PER_UNIT,
             ..work
@@ -52,7 +62,7 @@ impl WorkBudget {
 
     /// No limit.
     pub(crate) fn unlimited() -> Self {
-        Self { tokens_left: usize::MAX, sample_bytes: 0, text_bytes: 1 }
+        Self { tokens_left: usize::MAX, sample_bytes: 0, text_bytes: 1, has_small_tables: false }
     }
 
     /// The share of the sample in a cost of the whole text.
@@ -76,10 +86,9 @@ impl WorkBudget {
         self.charge_tokens(self.scale_to_sample(count * COLUMN_TOKENS));
     }
 
-    /// The minimum number of rows of a layout in the sample for it to get a table in the whole text. `rows_min` is the minimum
-    /// for a table.
+    /// The minimum number of rows of a layout for it to get a table. `rows_min` is the minimum in a whole text.
     pub(crate) fn table_rows_min(&self, rows_min: usize) -> usize {
-        if self.sample_bytes < self.text_bytes { 1 } else { rows_min }
+        if self.has_small_tables { 1 } else { rows_min }
     }
 
     /// Charges bytes whose grams are added to the filter.
@@ -123,7 +132,7 @@ mod tests {
             ),
             Some(4)
         );
-        let part = || WorkBudget::for_sample(bytes / 64, bytes);
+        let part = || WorkBudget::for_small_sample(bytes / 64, bytes);
         let most = bytes / 64 / UNIT_BYTES * SAMPLE_TOKENS_PER_UNIT;
         assert_eq!(used_up(part(), Box::new(move |work| work.charge_tokens(most / 8))), Some(8));
         let columns = (most * 64).div_ceil(4 * COLUMN_TOKENS);
