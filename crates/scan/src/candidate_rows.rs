@@ -296,31 +296,15 @@ fn evaluate_regex<B: SearchBlock>(
     among: RowSet,
     cancel_poll: &CancelPoll<'_>,
 ) -> Option<CandidateRows> {
-    let literals = &regex.required_literals;
-    let lines = block.lines();
-    // A match that cannot cross the end of a line contains a text of each clause in one line.
-    let mut rows = block.lines_of(&among);
-    for (number, clause) in literals.clauses.iter().enumerate() {
-        let prefix_automaton = regex.prefix_automaton.as_ref().filter(|_| literals.literal_prefix == Some(number));
-        let mut any = RowSet::None;
-        for needle in clause {
-            if cancel_poll.poll() {
-                return Some(CandidateRows::exact(RowSet::None));
-            }
-            any = any
-                | match prefix_automaton {
-                    Some(automaton) => lines.find_literal_prefix(needle, automaton, cancel_poll)?,
-                    None => lines.find(needle, cancel_poll)?,
-                };
-        }
-        rows = rows & any;
-        if rows == RowSet::None {
-            break;
-        }
+    let among_lines = block.lines_of(&among);
+    let (mut rows, mut is_exact) = (RowSet::None, true);
+    for branch in &regex.for_columns {
+        let others = among_lines.clone() & !rows.clone();
+        rows = rows | branch.find_lines(block.lines(), others, cancel_poll)?;
+        is_exact &= branch.is_exact();
     }
-    let is_exact = literals.is_exact || regex.column_automaton.is_some();
-    if let Some(automaton) = regex.column_automaton.as_ref().filter(|_| !literals.is_exact) {
-        rows = lines.find_accepted(automaton, &rows, cancel_poll)?;
+    if cancel_poll.is_cancelled() {
+        return Some(CandidateRows::exact(RowSet::None));
     }
     let rows = block.records_of(rows, part);
     if !is_exact {

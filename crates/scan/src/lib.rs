@@ -46,6 +46,7 @@
 mod automaton;
 mod bound_plan;
 mod candidate_rows;
+mod column_regex;
 mod cursor;
 mod error;
 mod field_term;

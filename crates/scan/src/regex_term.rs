@@ -1,17 +1,16 @@
 //! Regex terms: compiles the source of a regex to automata, within limits.
 //!
 //! A regex has up to three automata: for a single record, for the text of many lines ([never matching an
-//! LF](crate::line_regex)), and [for columns](crate::automaton). A [`RegexEngine`] runs the first two.
+//! LF](crate::line_regex)), and [for columns](crate::column_regex). A [`RegexEngine`] runs the first two.
 
 use bucksaw_record::RecordView;
 use bucksaw_record::expr::{Literal, Pattern};
-use bucksaw_search::{Automaton, CancelPoll, Needle};
-use regex_automata::Anchored;
+use bucksaw_search::{CancelPoll, Needle};
 use regex_syntax::hir::{self, Hir, HirKind};
 use regex_syntax::{Error as SyntaxError, ParserBuilder};
 
 use crate::CompileError;
-use crate::automaton::build_automaton;
+use crate::column_regex::ColumnRegex;
 use crate::error::quoted_pattern;
 use crate::line_regex::{can_restrict_to_lines, restrict_to_lines};
 use crate::literal_beside_classes::LiteralBesideClasses;
@@ -48,10 +47,8 @@ pub(crate) struct RegexTerm {
     literal_beside_classes: Option<LiteralBesideClasses>,
     /// Texts that every match contains.
     pub(crate) required_literals: RequiredLiterals,
-    /// For columns; `None` if the required literals are exact, or if it would be too large.
-    pub(crate) column_automaton: Option<Automaton>,
-    /// For columns, anchored at the start of a match; only for a regex with a literal prefix.
-    pub(crate) prefix_automaton: Option<Automaton>,
+    /// For columns: the regex or its branches.
+    pub(crate) for_columns: Vec<ColumnRegex>,
 }
 
 #[derive(Debug)]
@@ -131,10 +128,7 @@ impl RegexTerm {
         let record_engine = RegexEngine::new(&hir)?;
         let literal_beside_classes = LiteralBesideClasses::of(&hir);
         let required_literals = RequiredLiterals::of(&hir);
-        let automaton = |anchored, is_needed: bool| if is_needed { build_automaton(&hir, anchored) } else { None };
-        let column_automaton = automaton(Anchored::No, !required_literals.is_exact);
-        let has_prefix = required_literals.literal_prefix.is_some() && column_automaton.is_some();
-        let prefix_automaton = automaton(Anchored::Yes, has_prefix);
+        let for_columns = ColumnRegex::branches(&hir, required_literals.is_exact);
         let chunk_engine = if can_restrict_to_lines(&hir) {
             match restrict_to_lines(hir) {
                 (_, false) => ChunkEngine::Shared,
@@ -143,20 +137,13 @@ impl RegexTerm {
         } else {
             ChunkEngine::Unsupported
         };
-        Ok(Self {
-            record_engine,
-            chunk_engine,
-            literal_beside_classes,
-            required_literals,
-            column_automaton,
-            prefix_automaton,
-        })
+        Ok(Self { record_engine, chunk_engine, literal_beside_classes, required_literals, for_columns })
     }
 
     /// Memory in bytes, without the caches of searches.
     pub(crate) fn memory(&self) -> usize {
         let own = if let ChunkEngine::Separate(regex) = &self.chunk_engine { regex.memory() } else { 0 };
-        let columns = self.column_automaton.iter().chain(&self.prefix_automaton).map(Automaton::memory);
+        let columns = self.for_columns.iter().map(ColumnRegex::memory);
         self.record_engine.memory() + own + columns.sum::<usize>()
     }
 

@@ -162,8 +162,9 @@ impl Encoder {
             return None;
         }
         let mut is_smaller = |size| self.is_trial_smaller(text, &lines, sample, size);
-        if !is_smaller(TrialSize::Small) && !(lines_per_layout < TRIAL_LINES_PER_LAYOUT && is_smaller(TrialSize::Large))
-        {
+        let is_small_sample_misleading = lines_per_layout < TRIAL_LINES_PER_LAYOUT;
+        let is_worth = is_smaller(TrialSize::Small) || (is_small_sample_misleading && is_smaller(TrialSize::Large));
+        if !is_worth {
             return None;
         }
         self.tree_encoder.boundaries.compute(text);

@@ -175,8 +175,11 @@ fn any_pattern() -> impl Strategy<Value = Pattern> {
     );
     let repeat = prop::sample::select(&["", "", "", "*", "+", "?", "{2}", "*?"][..]);
     let part = (atom, repeat).prop_map(|(atom, repeat)| format!("(?:{atom}){repeat}"));
-    let branch = prop::collection::vec(part, 1..4).prop_map(|parts| parts.concat());
-    let branches = prop::collection::vec(branch, 1..3).prop_map(|branches| branches.join("|"));
+    // Branches that all have literals are searched one by one.
+    let literal = prop::sample::select(&["", "ab", "aa", "bc"][..]);
+    let branch =
+        (literal, prop::collection::vec(part, 1..4)).prop_map(|(literal, parts)| literal.to_owned() + &parts.concat());
+    let branches = prop::collection::vec(branch, 1..4).prop_map(|branches| branches.join("|"));
     // Half of them have a literal prefix.
     let head = prop::sample::select(&["", "", "", "aa", "ab", "a=", "bc=aa"][..]);
     let source = (head, branches).prop_map(|(head, branches)| match head {
