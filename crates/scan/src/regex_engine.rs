@@ -136,6 +136,11 @@ impl RegexEngine {
         self.meta.as_ref().map_or(0, meta::Regex::memory_usage) + self.nfa.memory_usage() + dfa
     }
 
+    /// Whether a search skips text in which no match begins, by literals.
+    pub(crate) fn is_accelerated(&self) -> bool {
+        self.meta.as_ref().is_some_and(meta::Regex::is_accelerated)
+    }
+
     /// The text to search at once, in bytes.
     pub(crate) fn slice_bytes(&self) -> usize {
         (SLICE_WORK / self.nfa.states().len().max(1)).clamp(SLICE_BYTES_MIN, SLICE_BYTES_MAX)

@@ -192,6 +192,9 @@ impl RegexTerm {
             _ if self.required_literals.is_exact || self.required_literals.literal_prefix == Some(0) => {
                 SKIPPED_BYTE_WORK
             }
+            [clause, ..] if self.record_engine.is_accelerated() && !clause.iter().any(Needle::any_case) => {
+                SKIPPED_BYTE_WORK
+            }
             _ => MIXED_BYTE_WORK,
         }
     }
