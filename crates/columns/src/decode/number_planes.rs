@@ -1,6 +1,8 @@
 //! Decodes byte planes: numbers stored as all lowest bytes, then all second bytes, and so on.
 #![deny(clippy::indexing_slicing)]
 
+use std::ops::{BitOrAssign, Shl};
+
 use crate::decode::decoded_numbers::DecodedNumbers;
 
 /// Bytes of planes that fit a difference of [`DecodedNumbers`].
@@ -19,7 +21,7 @@ pub(crate) fn decode(planes: &[u8], count: usize, width: usize, is_delta: bool, 
         return None;
     }
     if width <= NEAR_BYTES {
-        let mut near = joined_words(planes, count);
+        let mut near: Vec<i32> = joined(planes, count);
         match is_delta {
             false if width == NEAR_BYTES => {
                 near.iter_mut().for_each(|number| *number ^= i32::MIN);
@@ -30,12 +32,7 @@ pub(crate) fn decode(planes: &[u8], count: usize, width: usize, is_delta: bool, 
             true => {}
         }
     }
-    let mut numbers = vec![0_u64; count];
-    for (at, plane) in planes.chunks_exact(count.max(1)).enumerate() {
-        for (number, byte) in numbers.iter_mut().zip(plane) {
-            *number |= u64::from(*byte) << (at * 8);
-        }
-    }
+    let mut numbers: Vec<u64> = joined(planes, count);
     let mut before = base;
     for number in &mut numbers {
         if is_delta {
@@ -48,15 +45,22 @@ pub(crate) fn decode(planes: &[u8], count: usize, width: usize, is_delta: bool, 
     Some(DecodedNumbers::Far(numbers))
 }
 
-/// The bits of numbers of at most four bytes.
-fn joined_words(planes: &[u8], count: usize) -> Vec<i32> {
-    let mut words = vec![0_i32; count];
-    for (at, plane) in planes.chunks_exact(count.max(1)).enumerate() {
-        for (word, byte) in words.iter_mut().zip(plane) {
-            *word |= i32::from(*byte) << (at * 8);
+/// Joins the bytes of each number. The first plane is written to new memory before the others are added: memory that is read first is
+/// mapped twice, and the second time interrupts all other processors.
+fn joined<T>(planes: &[u8], count: usize) -> Vec<T>
+where
+    T: From<u8> + Default + Clone + BitOrAssign + Shl<usize, Output = T>,
+{
+    let mut planes = planes.chunks_exact(count.max(1));
+    let mut joined = Vec::with_capacity(count);
+    joined.extend(planes.next().unwrap_or_default().iter().map(|byte| T::from(*byte)));
+    joined.resize(count, T::default());
+    for (at, plane) in planes.enumerate() {
+        for (number, byte) in joined.iter_mut().zip(plane) {
+            *number |= T::from(*byte) << ((at + 1) * 8);
         }
     }
-    words
+    joined
 }
 
 /// Replaces steps by their sums; returns whether all sums fit. The steps are lost if not.
