@@ -36,6 +36,6 @@ pub(crate) const STEP: u64 = 30;
 /// A value that is written into lines, which are built column by column.
 pub(crate) const WRITTEN_VALUE: u64 = 300;
 
-/// A value of the columns from which the text of a block is built, and a byte of the text.
+/// A value of the columns from which the text of a block is built, and a byte of the text, which is written to new memory.
 pub(crate) const TEXT_VALUE: u64 = 150;
-pub(crate) const TEXT_BYTE: u64 = 1;
+pub(crate) const TEXT_BYTE: u64 = 10;
