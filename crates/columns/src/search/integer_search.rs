@@ -27,7 +27,7 @@ const PARTS_DIGITS_MAX: usize = GROUP_DIGITS * (PARTS_MAX - 1) + 1;
 /// The bits of the first part.
 const FIRST_PARTS: u16 = (1 << GROUP_DIGITS) - 1;
 
-/// Integers from which on a table is made: it takes as long as comparing so many.
+/// Integers from which on a table is made: it takes as long as comparing this number of integers.
 const TABLE_ROWS_MIN: usize = 512;
 
 /// The work of [`find`] for each integer.
