@@ -376,11 +376,11 @@ fn text_over_the_work_budget_is_left_to_zstd() {
     };
     check_choice("tokens", &tokens(BYTES), 3, false);
     check_choice("log", &log(BYTES), 3, true);
-    check_choice("log, then tokens", &[log(BYTES / 8), tokens(BYTES * 7 / 8)].concat(), 3, false);
-    check_choice("tokens, then log", &[tokens(BYTES * 7 / 8), log(BYTES / 8)].concat(), 3, false);
+    check_choice("log, then tokens", &[log(BYTES / 4), tokens(BYTES * 3 / 4)].concat(), 3, false);
+    check_choice("tokens, then log", &[tokens(BYTES * 3 / 4), log(BYTES / 4)].concat(), 3, false);
     check_choice(
         "a log among tokens",
-        &[tokens(BYTES * 7 / 16), log(BYTES / 8), tokens(BYTES * 7 / 16)].concat(),
+        &[tokens(BYTES * 3 / 8), log(BYTES / 4), tokens(BYTES * 3 / 8)].concat(),
         3,
         false,
     );
