@@ -1,12 +1,11 @@
-//! Limits the work of encoding a text, so that packing never falls below a rate.
+//! Limits the work of encoding a text, so that packing hardly ever falls below a rate: `docs/performance.md` has texts that are slower.
 //!
 //! The cost of columns is mainly proportional to the number of tokens at all depths: each is numbered, written, and
 //! compared with the text. Each column and each byte of filter grams has a cost too. The work is counted while columns
 //! are encoded, first of a sample of the lines. No clock is read, so the same text is always packed in the same way.
 
 /// Tokens per [`UNIT_BYTES`] of the text, at most: of a sample, and of the whole text, where slightly more than estimated is no
-/// reason to discard the columns. A token takes about 20 ns in total, at most 40 ns, and 60 MB/s leave
-/// 16 ns per byte.
+/// reason to discard the columns. A token takes about 20 ns in total, up to 40 in most hostile texts, and 60 MB/s leave 16 ns per byte.
 const SAMPLE_TOKENS_PER_UNIT: usize = 11;
 const TEXT_TOKENS_PER_UNIT: usize = 13;
 const UNIT_BYTES: usize = 32;
