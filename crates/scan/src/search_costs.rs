@@ -52,7 +52,7 @@ impl SearchCosts {
         self.text_work.fetch_add(work, Ordering::Relaxed);
     }
 
-    /// The work per [`RATE_BYTES`] of the text that this query searched; `None` if it was less.
+    /// The work per KiB of the text that this query searched; `None` if it was less than a KiB.
     #[must_use]
     pub fn measured_text_rate(&self) -> Option<u64> {
         let bytes = self.text_bytes.load(Ordering::Relaxed) / RATE_BYTES;
