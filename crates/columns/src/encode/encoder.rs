@@ -114,7 +114,7 @@ impl Encoder {
         };
         if !matches!(packed, TextEncoding::Columns(_)) {
             self.tree_encoder.filter.begin(filter_bytes_max);
-            self.tree_encoder.filter.add(text);
+            self.tree_encoder.filter.add_whole(text);
         }
         self.tree_encoder.filter.read_escapes(text);
         EncodedText { text: packed, filter: self.tree_encoder.filter.finish(filter_bytes_max) }

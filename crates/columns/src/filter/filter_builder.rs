@@ -6,6 +6,7 @@ use crate::filter::escaped_bytes::escaped_bytes;
 use crate::filter::filter::{BYTE_SET, ESCAPED_SET, FILTER_VERSION, scaled_bit};
 use crate::filter::grams::{BITS_LOG, GRAM_BYTES_MAX, SHORT_GRAM_BYTES, for_each_gram_of_run, leading_run};
 use crate::filter::recent_runs::RecentRuns;
+use crate::filter::saturation::{SampledBits, is_saturated};
 
 /// Bits of the stored filter per bit that is set while it is built, in quarters.
 const QUARTER_BITS: usize = 7;
@@ -17,13 +18,17 @@ const HEAD_BYTES: usize = 1 + ESCAPED_SET + BYTE_SET;
 /// lines, of which some recur; shorter texts are distinct values of a column.
 const RECENT_CHECK_BYTES_MIN: usize = 64;
 
-/// The share of set bits, in sixteenths, from which on a filter is saturated: it excludes almost nothing, and no more grams
-/// are added. Checked each time this many bytes were added.
-const SATURATED_SIXTEENTHS: usize = 14;
+/// A saturated filter takes no more grams. It is checked each time this many bytes were added.
 const SATURATION_CHECK_BYTES: usize = 256 << 10;
 
-/// Set bits per bit of a smaller filter, in hundredths, from which on it may be saturated. Grams are hashed, so `n` of them leave
-/// exp(-n/m) of its `m` bits clear: two sixteenths at n/m = 2.08. Below that the smaller filter need not be made to know.
+/// Pieces of a text that say whether its filter will be saturated, an even number, and the part of the text that they have
+/// together. Shorter texts are not sampled.
+const SAMPLE_PIECES: usize = 16;
+const SAMPLE_DIVISOR: usize = 16;
+const SAMPLED_BYTES_MIN: usize = 1 << 20;
+
+/// Set bits per bit of a smaller filter, in hundredths, from which on it may be saturated, which is a little less than the
+/// expected number. Below that the smaller filter need not be made to know.
 const SCALE_HUNDREDTHS: usize = 200;
 
 /// A filter that was not saturated is made again once this part more bits are set.
@@ -75,6 +80,13 @@ impl FilterBuilder {
         self.clear();
         self.bytes_max = bytes_max;
         self.set_bits_unsaturated = (bytes_max / 8).saturating_mul(64).saturating_mul(SCALE_HUNDREDTHS) / 100;
+    }
+
+    /// Adds a whole text, as [`Self::add`] does. If samples of it say that the filter will be saturated, it is taken to be, which
+    /// saves most of the work for random words.
+    pub(crate) fn add_whole(&mut self, text: &[u8]) {
+        self.is_saturated = self.will_be_saturated(text);
+        self.add(text);
     }
 
     /// Empties the filter.
@@ -170,6 +182,25 @@ impl FilterBuilder {
         are_saturated(&bits)
     }
 
+    /// Whether samples of a text say that the filter, which is empty, will be saturated.
+    fn will_be_saturated(&mut self, text: &[u8]) -> bool {
+        let bytes_max = self.bytes_max;
+        // Without a limit the filter grows with its grams.
+        if text.len() < SAMPLED_BYTES_MIN || bytes_max == usize::MAX {
+            return false;
+        }
+        let step = text.len() / SAMPLE_PIECES;
+        let mut add = |first: usize| {
+            for part in text.chunks(step).skip(first).step_by(2) {
+                self.add(&part[..part.len().min(step / SAMPLE_DIVISOR)]);
+            }
+            self.count_set_bits()
+        };
+        let sampled = SampledBits { half: add(0), whole: add(1), all: 1 << BITS_LOG };
+        self.begin(bytes_max);
+        sampled.will_saturate(bytes_max.saturating_mul(8), SAMPLE_DIVISOR as f64)
+    }
+
     /// The words of the stored filter with this many bits set.
     fn stored_words(&self, set: usize, bytes_max: usize) -> usize {
         (set * QUARTER_BITS / 4 / 64 + 1).min(self.words.len()).min(bytes_max / 8).max(1)
@@ -201,8 +232,10 @@ impl FilterBuilder {
         for (byte, _) in self.bytes.iter().enumerate().filter(|(_, is)| **is) {
             bytes[byte / 8] |= 1 << (byte % 8);
         }
-        self.scale(bits);
-        if are_saturated(bits) {
+        if !self.is_saturated {
+            self.scale(bits);
+        }
+        if self.is_saturated || are_saturated(bits) {
             bits[..8].fill(!0);
             out.truncate(HEAD_BYTES + 8);
         }
@@ -214,11 +247,6 @@ impl FilterBuilder {
 /// Whether a stored filter with these bits is saturated.
 fn are_saturated(bits: &[u8]) -> bool {
     is_saturated(bits.iter().map(|byte| byte.count_ones() as usize).sum(), bits.len() * 8)
-}
-
-/// Whether a filter of `all` bits, `set` of them set, is saturated.
-fn is_saturated(set: usize, all: usize) -> bool {
-    set * 16 >= SATURATED_SIXTEENTHS * all
 }
 
 /// A lower bound of the length of the common prefix.

@@ -6,6 +6,7 @@ mod filter;
 mod filter_builder;
 mod grams;
 mod recent_runs;
+mod saturation;
 
 pub use filter::Filter;
 pub(crate) use filter_builder::FilterBuilder;

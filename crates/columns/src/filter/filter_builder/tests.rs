@@ -344,5 +344,12 @@ fn a_saturated_filter_of_limited_size_is_the_same_with_less_work() {
         // The next text begins anew.
         limited.add(&text);
         assert!(limited.indexed_bytes - indexed >= indexed);
+
+        let (mut all, mut sampled) = (FilterBuilder::new(), FilterBuilder::new());
+        all.add(&text);
+        sampled.begin(bytes_max);
+        sampled.add_whole(&text);
+        assert!(sampled.indexed_bytes < all.indexed_bytes / 8 || !is_saturated, "{}", sampled.indexed_bytes);
+        assert_eq!(all.finish(bytes_max), sampled.finish(bytes_max));
     }
 }
