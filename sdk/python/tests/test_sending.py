@@ -671,10 +671,10 @@ def test_signal_handler_before_deferred_records_are_added(stub: Stub, monkeypatc
     def get_ident() -> int:
         nonlocal calls
         calls += 1
-        # The first two are those of `add`, the third one is that of `_add_deferred`.
+        # The first one is that of `add`, the second one that of `_add_deferred`.
         if calls == 1:
             client._buffer._deferred.append((b'{"message":"deferred"}\n', None))
-        if calls == 3:
+        if calls == 2:
             client.log("handler")
         return threading.get_ident()
 
@@ -685,6 +685,44 @@ def test_signal_handler_before_deferred_records_are_added(stub: Stub, monkeypatc
         assert client.flush(TIMEOUT)
         invariant(client.stats())
     assert [record["message"] for record in stub.records()] == ["main", "handler", "deferred"]
+
+
+def test_interrupt_behind_the_acquisition_of_the_lock(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock is free again, for the background thread and for others."""
+    with Client(stub.address) as client:
+        lock = client._buffer._lock
+
+        class InterruptedLock:
+            def acquire(self, blocking: bool) -> bool:
+                assert lock.acquire(blocking)
+                raise KeyboardInterrupt
+
+            def release(self) -> None:
+                lock.release()
+
+        monkeypatch.setattr(client._buffer, "_lock", InterruptedLock())
+        with pytest.raises(KeyboardInterrupt):
+            client.log("interrupted")
+        monkeypatch.undo()
+        logger = threading.Thread(target=client.log, args=("after",))
+        logger.start()
+        logger.join(TIMEOUT)
+        assert not logger.is_alive()
+        assert client.flush(TIMEOUT)
+    assert [record["message"] for record in stub.records()] == ["after"]
+
+
+def test_a_record_waits_for_a_change_in_another_thread(stub: Stub) -> None:
+    with Client(stub.address) as client:
+        logger = threading.Thread(target=client.log, args=("second",))
+        with client._buffer._lock:
+            logger.start()
+            logger.join(0.05)
+            assert logger.is_alive()
+            client.log("first")
+        logger.join(TIMEOUT)
+        assert client.flush(TIMEOUT)
+    assert [record["message"] for record in stub.records()] == ["first", "second"]
 
 
 def test_interrupted_close(stub: Stub, blocked: Blocked) -> None:

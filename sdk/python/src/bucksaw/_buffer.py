@@ -111,20 +111,29 @@ class Buffer:
 
     def add(self, line: bytes, may_wait: bool) -> None:
         """Adds the line of one record, or drops and counts it."""
-        if self._owner == get_ident():
+        thread = get_ident()
+        if self._owner == thread:
             self._deferred.append((line, None))
             return
-        with self._lock:
+        taken = False
+        try:
+            # Waiting for the lock would pass it on to a thread that may not run yet. Then each call of each thread
+            # waits for the next one, and many threads log at a third of the speed of one.
+            while not (taken := self._lock.acquire(blocking=False)):
+                time.sleep(0)
             if may_wait and self._settings.when_full == "block":
                 self._wait_for_space(len(line))
-            # Set and reset also if Ctrl-C interrupts.
-            try:
-                self._owner = get_ident()
-                self._add(line)
-            finally:
+            self._owner = thread
+            self._add(line)
+        finally:
+            # Also if Ctrl-C interrupts, even right behind the acquisition.
+            if taken or self._work._is_owned():  # type: ignore[attr-defined]
                 self._owner = 0
-            if self._deferred:
-                self._add_deferred()
+                try:
+                    if self._deferred:
+                        self._add_deferred()
+                finally:
+                    self._lock.release()
 
     def drop(self, reason: FailureKind) -> None:
         """Counts a record that cannot become a line."""
