@@ -23,8 +23,8 @@ const SATURATION_CHECK_BYTES: usize = 256 << 10;
 
 /// Pieces of a text that say whether its filter will be saturated, an even number, and the part of the text that they have
 /// together. Shorter texts are not sampled.
-const SAMPLE_PIECES: usize = 16;
-const SAMPLE_DIVISOR: usize = 16;
+const SAMPLE_PIECES: usize = 128;
+const SAMPLE_DIVISOR: usize = 32;
 const SAMPLED_BYTES_MIN: usize = 1 << 20;
 
 /// Set bits per bit of a smaller filter, in hundredths, from which on it may be saturated, which is a little less than the
