@@ -209,9 +209,6 @@ impl Worker {
 
     fn poll_until_stopped(&self, consumer: &GroupConsumer, committer: &Committer, state: &mut PollState) -> ConsumeEnd {
         loop {
-            if self.is_stopping() {
-                return ConsumeEnd::Stopped;
-            }
             let wait = match state {
                 PollState { is_paused: true, .. } => REFUSED_PAUSE,
                 PollState { has_unappended: true, .. } => Duration::ZERO,
@@ -227,17 +224,20 @@ impl Worker {
                 }
                 Some(Err(error)) => {
                     // Reported by the callback for errors, too.
-                    if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown) {
-                        continue;
+                    if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) {
+                        self.fail(&format!("cannot read: {error}"));
+                        log_limited!(self.log_limits, warn, %error, "cannot read from Kafka; trying again");
                     }
-                    self.fail(&format!("cannot read: {error}"));
-                    log_limited!(self.log_limits, warn, %error, "cannot read from Kafka; trying again");
                     true
                 }
                 None => true,
             };
             if !is_due {
                 continue;
+            }
+            // Not at each message: it would take as long as decoding one.
+            if self.is_stopping() {
+                return ConsumeEnd::Stopped;
             }
             self.begin_assigned(consumer, state);
             self.append(consumer, state);
