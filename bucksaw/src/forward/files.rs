@@ -1,11 +1,9 @@
 //! Follows files, and serves local listeners, until the stop.
 
-use std::sync::Arc;
-
 use bucksaw_env::Env;
-use bucksaw_forward::{Config, EventRules, FilesConfig, OtherInputs, QueueInput, WhenFull};
+use bucksaw_forward::{Config, EventRules, FilesConfig, OtherInputs, WhenFull};
 use bucksaw_kubernetes::watch_pods;
-use bucksaw_sources::ListenerTls;
+use bucksaw_sources::{ListenerTls, WaitingSenders};
 use bucksaw_tailer::{PathPattern, ReadFrom, TailerConfig};
 use tracing::info;
 
@@ -20,8 +18,13 @@ use crate::failure::UsageError;
 /// The smallest buffer: a few of the longest batches.
 const BUFFER_BYTES_MIN: u64 = 4 << 20;
 
-/// Follows the files of the arguments, and serves their listeners.
-pub(super) async fn run(args: &ForwardArgs, mut config: Config, tls: Option<ListenerTls>) -> anyhow::Result<Exit> {
+/// Follows the files of the arguments, and serves their listeners, whose senders that wait for acknowledgements are counted.
+pub(super) async fn run(
+    args: &ForwardArgs,
+    mut config: Config,
+    tls: Option<ListenerTls>,
+    waiting_senders: WaitingSenders,
+) -> anyhow::Result<Exit> {
     config.labels = with_host(config.labels);
     config.lines.node_name = Some(args.kubernetes.node());
     let mut files = files_config(args, &config)?;
@@ -36,7 +39,20 @@ pub(super) async fn run(args: &ForwardArgs, mut config: Config, tls: Option<List
     }
     let rules = EventRules::new(&config.lines, &config.labels, config.record_bytes_max);
     let queue = match args.listeners.is_any() {
-        true => Some(listen(args, &files, (rules.clone(), tls), &env, &signal).await?),
+        true => {
+            let intake = LocalIntake {
+                env: env.clone(),
+                durability: args.durability,
+                zone: args.time_zone.zone().clone(),
+                bytes_max: files.buffer_bytes_max,
+                when_full: files.when_full,
+                rules: rules.clone(),
+                tls,
+                waiting_senders,
+            };
+            let listeners = LocalListeners::bind(args).await?;
+            Some(listeners.serve(&files.state_dir, intake, &signal.receiver())?)
+        }
         false => None,
     };
     let others = OtherInputs { queue, journal: args.journal(), rules };
@@ -57,27 +73,6 @@ pub(super) async fn run(args: &ForwardArgs, mut config: Config, tls: Option<List
         "stopped; what waits is sent at the next start"
     );
     Ok(Exit::Interrupted)
-}
-
-/// Binds the listeners, and serves them.
-async fn listen(
-    args: &ForwardArgs,
-    files: &FilesConfig,
-    (rules, tls): (Option<Arc<EventRules>>, Option<ListenerTls>),
-    env: &Env,
-    signal: &StopSignal,
-) -> anyhow::Result<QueueInput> {
-    let intake = LocalIntake {
-        env: env.clone(),
-        durability: args.durability,
-        zone: args.time_zone.zone().clone(),
-        bytes_max: files.buffer_bytes_max,
-        when_full: files.when_full,
-        rules,
-        tls,
-    };
-    let listeners = LocalListeners::bind(args).await?;
-    listeners.serve(&files.state_dir, intake, &signal.receiver())
 }
 
 fn files_config(args: &ForwardArgs, config: &Config) -> anyhow::Result<FilesConfig> {

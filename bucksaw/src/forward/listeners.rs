@@ -13,7 +13,7 @@ use bucksaw_record::time::TimeZone;
 use bucksaw_sources::intake::EventFilter;
 use bucksaw_sources::{
     ConnectionSlots, DatagramSocket, Intake, ListenerProtocol, ListenerSetup, ListenerTls, TcpIntake, UnfinishedBytes,
-    serve_datagrams, serve_heartbeats,
+    WaitingSenders, serve_datagrams, serve_heartbeats,
 };
 use bucksaw_steering::LoadShedder;
 use prometheus_client::registry::Registry;
@@ -59,6 +59,8 @@ pub(super) struct LocalIntake {
     pub(super) rules: Option<Arc<EventRules>>,
     /// TLS of the TCP listeners.
     pub(super) tls: Option<ListenerTls>,
+    /// Counts the senders that wait for an acknowledgement.
+    pub(super) waiting_senders: WaitingSenders,
 }
 
 impl LocalListeners {
@@ -100,7 +102,7 @@ impl LocalListeners {
         intake: LocalIntake,
         stop: &watch::Receiver<bool>,
     ) -> anyhow::Result<QueueInput> {
-        let LocalIntake { env, durability, zone, bytes_max, when_full, rules, tls } = intake;
+        let LocalIntake { env, durability, zone, bytes_max, when_full, rules, tls, waiting_senders } = intake;
         let filter = rules.map(|rules| rules as Arc<dyn EventFilter>);
         let (dir, mut registry) = (state_dir.join("queue"), Registry::default());
         let metrics = bucksaw_ingest::Metrics::new(&mut registry);
@@ -124,6 +126,7 @@ impl LocalListeners {
             // Local listeners; the agent presents its own token to nodes.
             authenticator: None,
             audit: None,
+            waiting_senders,
             intake: Intake::new(Arc::clone(&queue), env.clone()).with_filter(filter.clone()),
             shedder: Arc::clone(&shedder),
             sender_memory: UnfinishedBytes::new(&config),

@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use bucksaw_env::{Env, Reloads, real};
+use bucksaw_sources::WaitingSenders;
 use bucksaw_tls::ClientCertificates;
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
@@ -55,8 +56,9 @@ pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
         )
         .into());
     }
+    let waiting_senders = WaitingSenders::default();
     let runtime = match args.listeners.is_any() {
-        true => paced_runtime::start(),
+        true => paced_runtime::start(&waiting_senders),
         false => tokio::runtime::Builder::new_current_thread().enable_all().build(),
     };
     let runtime = runtime.context("cannot start the network")?;
@@ -71,7 +73,7 @@ pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
         if !args.command.is_empty() {
             command::run(args, config, tls).await
         } else if has_kept_inputs {
-            files::run(args, config, tls).await
+            files::run(args, config, tls, waiting_senders).await
         } else {
             stream::run(args, config, tls).await
         }

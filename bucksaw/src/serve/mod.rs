@@ -31,7 +31,7 @@ use bucksaw_auth::Authenticator;
 use bucksaw_env::{Env, Reloads, Tasks, real};
 use bucksaw_node::{Environment, Node, NodeOpenError, OpenStore};
 use bucksaw_query::Answers;
-use bucksaw_sources::{AuditTrail, ConnectionSlots, Intake, TcpIntake, UnfinishedBytes};
+use bucksaw_sources::{AuditTrail, ConnectionSlots, Intake, TcpIntake, UnfinishedBytes, WaitingSenders};
 use bucksaw_tls::ClientCertificates;
 use tokio::sync::watch;
 use tracing::info;
@@ -144,6 +144,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<Exit> {
         agents: Arc::clone(&metrics.agents),
         authenticator: authenticator.clone(),
         audit: audit.clone(),
+        // A node does not pause.
+        waiting_senders: WaitingSenders::default(),
     };
     let (slots, queue, context) = (intake.slots.clone(), node.queue.clone(), node.store_context.clone());
     let monitor = DescriptorMonitor { limit: descriptor_limit, shares, slots, queue, context };

@@ -42,7 +42,8 @@
 //! let (config, slots) = (Config::default(), ConnectionSlots::new(1_000));
 //! let sender_memory = UnfinishedBytes::new(&config);
 //! let agents = Arc::default();
-//! let tcp = TcpIntake { intake, shedder, config, metrics, slots, sender_memory, agents, authenticator: None, audit: None };
+//! let (authenticator, audit, waiting_senders) = (None, None, Default::default());
+//! let tcp = TcpIntake { intake, shedder, config, metrics, slots, sender_memory, agents, authenticator, audit, waiting_senders };
 //! serve(listener, ListenerSetup::lines(Durability::Fast), tcp, stop).await;
 //! # Ok(()) }
 //! ```
@@ -86,7 +87,7 @@ pub use audit::{AuditEntry, AuditOutcome, AuditTrail};
 pub use config::Config;
 pub use connection_peer::{ConnectionPeer, alternative_names};
 pub use events::{DatagramSocket, serve_datagrams};
-pub use fluent::serve_heartbeats;
+pub use fluent::{WaitingSender, WaitingSenders, serve_heartbeats};
 pub use handshake_slots::HandshakeSlots;
 pub use intake::Intake;
 pub use listener_setup::{ListenerProtocol, ListenerSetup};

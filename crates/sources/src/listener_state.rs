@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::agents::AgentRegistry;
 use crate::audit::AuditTrail;
 use crate::config::Config;
+use crate::fluent::WaitingSenders;
 use crate::intake::{EventRecords, Intake};
 use crate::listener_setup::ListenerSetup;
 use crate::metrics::Metrics;
@@ -39,6 +40,8 @@ pub struct TcpIntake {
     pub authenticator: Option<Authenticator>,
     /// Where refused connections are noted; `None` without an audit trail.
     pub audit: Option<Arc<AuditTrail>>,
+    /// The senders that wait for an acknowledgement.
+    pub waiting_senders: WaitingSenders,
 }
 
 /// Limits the memory for messages that have arrived in part. Cheap to clone.
@@ -102,6 +105,7 @@ pub(crate) struct ListenerState {
     pub(crate) agents: Arc<AgentRegistry>,
     pub(crate) authenticator: Option<Authenticator>,
     pub(crate) audit: Option<Arc<AuditTrail>>,
+    pub(crate) waiting_senders: WaitingSenders,
     pub(crate) setup: ListenerSetup,
     connections: Gauge,
     opened: Counter,
@@ -116,7 +120,8 @@ pub(crate) struct ListenerState {
 
 impl ListenerState {
     pub(crate) fn new(setup: ListenerSetup, tcp: TcpIntake) -> Self {
-        let TcpIntake { intake, shedder, config, metrics, slots, sender_memory, agents, authenticator, audit } = tcp;
+        let TcpIntake { intake, shedder, config, metrics, slots, sender_memory, .. } = tcp;
+        let TcpIntake { agents, authenticator, audit, waiting_senders, .. } = tcp;
         let by = [("listener", setup.name)];
         let unfinished = if setup.is_lines() {
             UnfinishedBytes::new(&config)
@@ -132,6 +137,7 @@ impl ListenerState {
             agents,
             authenticator,
             audit,
+            waiting_senders,
             log_limits: LogLimits::new(Arc::clone(&intake.env.clock)),
             intake,
             shedder,

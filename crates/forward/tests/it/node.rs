@@ -12,7 +12,9 @@ use bucksaw_forward::Config;
 use bucksaw_ingest::{Durability, Queue};
 use bucksaw_record::{Id, Labels};
 use bucksaw_segment::queue::HEADER_LEN;
-use bucksaw_sources::{ConnectionSlots, Intake, ListenerSetup, Metrics, TcpIntake, UnfinishedBytes, serve};
+use bucksaw_sources::{
+    ConnectionSlots, Intake, ListenerSetup, Metrics, TcpIntake, UnfinishedBytes, WaitingSenders, serve,
+};
 use bucksaw_steering::LoadShedder;
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -62,6 +64,7 @@ impl IngestNode {
         let shedder = Arc::new(LoadShedder::new(bucksaw_steering::Metrics::new(&mut registry)));
         let intake = TcpIntake {
             audit: None,
+            waiting_senders: WaitingSenders::default(),
             agents: Arc::default(),
             authenticator: None,
             intake: Intake::new(Arc::clone(&queue), env),

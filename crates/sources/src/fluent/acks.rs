@@ -6,6 +6,7 @@ use bucksaw_ingest::IngestError;
 use tokio::sync::mpsc;
 
 use super::connection_end::FluentEnd;
+use super::waiting_senders::WaitingSender;
 use crate::intake::DurabilityWait;
 use crate::listener_state::ListenerState;
 use crate::socket::Socket;
@@ -20,6 +21,8 @@ pub(super) struct PendingAck {
     pub(super) syncs_keys: bool,
     /// What the sender gets.
     pub(super) answer: Vec<u8>,
+    /// Ends the wait of the sender.
+    pub(super) _waiting: WaitingSender,
 }
 
 /// Sends an acknowledgement for each chunk once its records have their durability, until no chunk will follow.

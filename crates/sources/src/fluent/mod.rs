@@ -15,6 +15,7 @@ mod handshake;
 mod heartbeat;
 mod inbox;
 mod records;
+mod waiting_senders;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ use inbox::FluentInbox;
 use records::FluentRecords;
 
 pub use heartbeat::serve_heartbeats;
+pub use waiting_senders::{WaitingSender, WaitingSenders};
 
 /// How long acknowledgements are waited for when the node stops, and when the sender has closed its side.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);

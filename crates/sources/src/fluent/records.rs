@@ -122,6 +122,7 @@ impl<'a> FluentRecords<'a> {
             durability_wait: records.durability_wait(),
             syncs_keys: depends_on_key && shared.setup.durability != Durability::Fast,
             answer: decoded.ack.unwrap_or_default(),
+            _waiting: shared.waiting_senders.begin(),
         })
     }
 }

@@ -15,7 +15,7 @@ use bucksaw_record::{Flags, Id, Labels};
 use bucksaw_segment::queue::HEADER_LEN;
 use bucksaw_sources::{
     AgentRegistry, Config, ConnectionSlots, DatagramSocket, Intake, ListenerProtocol, ListenerSetup, Metrics,
-    TcpIntake, UnfinishedBytes, serve, serve_datagrams,
+    TcpIntake, UnfinishedBytes, WaitingSenders, serve, serve_datagrams,
 };
 use bucksaw_steering::LoadShedder;
 use prometheus_client::registry::Registry;
@@ -87,6 +87,7 @@ impl ListenerNode {
         });
         let intake = TcpIntake {
             audit: None,
+            waiting_senders: WaitingSenders::default(),
             agents: Arc::clone(&agents),
             authenticator: authenticator.clone(),
             intake: Intake::new(Arc::clone(&queue), env),
