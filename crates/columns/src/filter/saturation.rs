@@ -1,4 +1,4 @@
-//! When a filter is saturated: so many of its bits are set that it excludes almost nothing.
+//! When a filter is saturated: from a share of set bits on it excludes almost nothing.
 
 /// The share of set bits, in sixteenths, from which on a filter is saturated.
 const SATURATED_SIXTEENTHS: usize = 14;
