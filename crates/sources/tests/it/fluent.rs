@@ -45,14 +45,17 @@ async fn a_chunk_is_acknowledged_when_it_is_durable_and_stored_once() {
     node.until_records(1).await;
     // Only a sync makes it durable.
     assert!(socket.try_read(&mut [0; 9]).is_err());
+    assert!(node.waiting_senders.is_any());
     node.queue.commit_group();
     expect(&mut socket, &ack("c1")).await;
+    assert!(!node.waiting_senders.is_any());
     // The sender has not seen the acknowledgement, and sends the chunk again by another connection, and then another chunk.
     let mut again = node.connect().await;
     again.write_all(&[message("one", "c1"), message("two", "c2")].concat()).await.unwrap();
     node.until_records(3).await;
     node.queue.commit_group();
     expect(&mut again, &[ack("c1"), ack("c2")].concat()).await;
+    assert_eq!(node.waiting_senders.ended(), 3);
     let mut ids: Vec<_> = node.stop().await.into_iter().map(|record| (record.id, record.text)).collect();
     ids.sort();
     ids.dedup();

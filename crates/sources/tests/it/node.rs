@@ -35,6 +35,7 @@ pub(crate) struct ListenerNode {
     pub(crate) shedder: Arc<LoadShedder>,
     pub(crate) address: SocketAddr,
     pub(crate) agents: Arc<AgentRegistry>,
+    pub(crate) waiting_senders: WaitingSenders,
     authenticator: Option<Authenticator>,
     stop: watch::Sender<bool>,
     serving: JoinHandle<()>,
@@ -79,7 +80,7 @@ impl ListenerNode {
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
         let shedder = Arc::new(LoadShedder::new(bucksaw_steering::Metrics::new(&mut registry)));
-        let agents = Arc::<AgentRegistry>::default();
+        let (agents, waiting_senders) = (Arc::<AgentRegistry>::default(), WaitingSenders::default());
         let authenticator = auth_file.map(|text| {
             bucksaw_env::replace(&fs, Path::new(AUTH_FILE), &[text.as_bytes()]).unwrap();
             let metrics = bucksaw_auth::Metrics::new(&mut registry);
@@ -87,7 +88,7 @@ impl ListenerNode {
         });
         let intake = TcpIntake {
             audit: None,
-            waiting_senders: WaitingSenders::default(),
+            waiting_senders: waiting_senders.clone(),
             agents: Arc::clone(&agents),
             authenticator: authenticator.clone(),
             intake: Intake::new(Arc::clone(&queue), env),
@@ -119,7 +120,7 @@ impl ListenerNode {
                 datagrams.await.unwrap();
             }
         });
-        Self { fs, queue, shedder, address, agents, authenticator, stop, serving, registry }
+        Self { fs, queue, shedder, address, agents, waiting_senders, authenticator, stop, serving, registry }
     }
 
     /// Replaces the auth file, which is in use afterwards.
