@@ -21,8 +21,8 @@ use tokio::runtime::{Builder, Runtime};
 const PAUSE_MAX: Duration = Duration::from_millis(80);
 
 /// The same while a sender waits, and how long after that.
-const PAUSE_MAX_OF_WAITING: Duration = Duration::from_millis(4);
-const WAITED_TIME: Duration = Duration::from_millis(100);
+const SHORT_PAUSE_MAX: Duration = Duration::from_millis(4);
+const SHORT_PAUSES_TIME: Duration = Duration::from_millis(100);
 
 /// A turn shortens the pause after it by this multiple of its duration, so that a fast sender does not wait: from 8 ms of work
 /// on, which cost a hundred times as much as a wake-up, there is no pause.
@@ -75,10 +75,10 @@ impl TurnPacer {
         let ended = self.waiting.ended();
         let has_waited = self.ended_waits.swap(ended, Ordering::Relaxed) != ended;
         if has_waited || self.waiting.is_any() {
-            self.short_until.store(nanoseconds(now + WAITED_TIME), Ordering::Relaxed);
+            self.short_until.store(nanoseconds(now + SHORT_PAUSES_TIME), Ordering::Relaxed);
         }
         let is_short = nanoseconds(now) < self.short_until.load(Ordering::Relaxed);
-        let longest = if is_short { PAUSE_MAX_OF_WAITING } else { PAUSE_MAX };
+        let longest = if is_short { SHORT_PAUSE_MAX } else { PAUSE_MAX };
         let began_at = Duration::from_nanos(self.began_at.load(Ordering::Relaxed));
         longest.saturating_sub(now.saturating_sub(began_at) * WORK_FACTOR)
     }
