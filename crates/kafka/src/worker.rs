@@ -235,7 +235,7 @@ impl Worker {
             if !is_due {
                 continue;
             }
-            // Not at each message: it would take as long as decoding one.
+            // Not at each message, for each of which it would take two locks.
             if self.is_stopping() {
                 return ConsumeEnd::Stopped;
             }
