@@ -147,12 +147,21 @@ async fn an_agent_closed_under_load_loses_and_duplicates_nothing() {
         let input: String = (0..lines).map(|number| format!("{number} {}\n", "x".repeat(number % 100))).collect();
         let (_stop, stopped) = watch::channel(false);
         let config = Config { batch_bytes: 2_000, window_bytes: 32_000, ..config(&[first.address]) };
-        let bytes = input.clone().into_bytes();
-        let shipping = tokio::spawn(async move { run(&bytes[..], config, Env::real(), stopped).await.unwrap() });
+        let (mut pipe, reader) = tokio::io::duplex(32_000);
+        let shipping = tokio::spawn(async move { run(reader, config, Env::real(), stopped).await.unwrap() });
+        // A node that refuses is avoided for seconds, so each gets records before they alternate.
+        let (to_first, rest) = input.split_at(20_000);
+        pipe.write_all(to_first.as_bytes()).await.unwrap();
+        wait_until("batch at the first node", || first.queue.appends() > 0).await;
+        set_policy(&first, 3, &[second.address]);
+        first.shedder.set_redirect_budget(u64::MAX);
+        let rest = rest.as_bytes().to_vec();
+        tokio::spawn(async move { pipe.write_all(&rest).await.unwrap() });
+        wait_until("batch at the second node", || second.queue.appends() > 0).await;
         let mut closes = 0;
         while !shipping.is_finished() {
             // The nodes alternately disconnect their clients.
-            for (closing, open) in [(&first, &second), (&second, &first)] {
+            for (closing, open) in [(&second, &first), (&first, &second)] {
                 set_policy(open, 0, &[]);
                 set_policy(closing, 3, &[open.address]);
                 closing.shedder.set_redirect_budget(u64::MAX);
