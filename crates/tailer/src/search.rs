@@ -2,6 +2,7 @@
 //! the file, first by number and then by contents.
 
 use std::io;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::fingerprint::{ANCHOR_BYTES_MAX, Anchor, FINGERPRINT_BYTES_MAX, Finger
 use crate::gaps::Gap;
 use crate::pattern::Directories;
 use crate::position::{FileKey, FilePosition};
-use crate::rotation_name::{Compression, family};
+use crate::rotation_name::{Compression, family, rotation_of};
 use crate::tailed_file::{Stage, TailedFile, size_and_time};
 use crate::tailer::{HeldCopy, Tailer};
 use crate::unpacker::{is_read_error, unpacked_head};
@@ -346,9 +347,7 @@ fn give_up(tailer: &mut Tailer, key: FileKey, directories: &mut Directories<'_>)
         return;
     }
     let was_empty = file.stage == Stage::Lost && file.position.fingerprint.length() == 0 && file.position.size == 0;
-    // The rotated file that came next is the one that was empty.
-    let is_its_rotated_form = |other: &TailedFile| other.predecessor == Some(key) && other.current_path != path;
-    if file.position.is_finished || (was_empty && tailer.files.values().any(is_its_rotated_form)) {
+    if file.position.is_finished || (was_empty && is_followed_by_rotated(tailer, key, &path)) {
         tailer.remove(key);
         return;
     }
@@ -357,4 +356,17 @@ fn give_up(tailer: &mut Tailer, key: FileKey, directories: &mut Directories<'_>)
     tailer.add_gap(key, reason);
     tailer.set_stage(key, Stage::Ending);
     tailer.active.insert(key);
+}
+
+/// Whether the file that was found next after this one of `path` is a rotated file of that path. Then it is the one that was
+/// empty. Also an earlier run may have found it.
+fn is_followed_by_rotated(tailer: &Tailer, key: FileKey, path: &Path) -> bool {
+    let is_of_path = |other: &&TailedFile| {
+        let names = path.file_name().zip(other.position.path.file_name());
+        let is_rotated = names.is_some_and(|(name, other)| rotation_of(name, other).is_some());
+        other.position.path == path || (is_rotated && other.position.path.parent() == path.parent())
+    };
+    // Keys grow in the order in which files are found.
+    let mut later = tailer.files.range((Bound::Excluded(key), Bound::Unbounded)).map(|(_, file)| file);
+    later.find(is_of_path).is_some_and(|next| next.current_path != path)
 }

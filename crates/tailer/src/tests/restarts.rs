@@ -228,6 +228,24 @@ fn an_empty_file_that_was_filled_and_compressed_meanwhile_is_no_gap() {
     }
 }
 
+#[test]
+fn an_empty_file_whose_compressed_form_an_earlier_run_has_read_is_no_gap() {
+    for extension in ["gz", "zst"] {
+        on_both(&["*.log", "*.log*"], |machine| {
+            machine.append("app.log", b"");
+            machine.run();
+            machine.fill_rotate_and_compress(extension);
+            machine.restart();
+            // It ends before it gives up the search.
+            machine.scan();
+            machine.restart();
+            machine.run_long();
+            machine.check();
+            assert_eq!(machine.tailer.gaps().count(), 0);
+        });
+    }
+}
+
 /// The number of the file is free when its compressed form is written, as with a program that compresses through another disk.
 #[test]
 fn a_compressed_form_with_the_number_of_its_file_is_read_to_its_end() {
