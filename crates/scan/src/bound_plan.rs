@@ -1,6 +1,6 @@
 //! A plan for one stream, which searches chunks and blocks.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -17,6 +17,14 @@ use crate::search_costs::SearchCosts;
 /// The size of a scan window, in bytes: at worst some milliseconds of work between two polls of `cancel`. A window
 /// stays in a core's cache while all terms search it.
 const WINDOW_BYTES: usize = 256 * 1024;
+
+/// The largest kept buffer for built rows, in bytes: a window and a row that fills it.
+const BATCH_TEXT_BYTES_MAX: usize = 2 * WINDOW_BYTES;
+
+thread_local! {
+    /// The buffer for built rows, which a thread keeps from block to block: clearing new memory is much of the work for a few rows.
+    static BATCH_TEXT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// A plan for the records of one stream, used by one thread. Binding again for another thread is cheap.
 #[derive(Debug)]
@@ -156,11 +164,13 @@ impl BoundPlan {
             let matched = match_records(matcher, block, &undecided, cancel, found)?;
             return Some(must_match | RowSet::from_bitmap(matched));
         }
-        // Half a window more, for the row that fills it. Pages that are not written take no memory.
-        let text = Vec::with_capacity(WINDOW_BYTES / 2 * 3);
+        let text = BATCH_TEXT.take();
         let mut batch = RowBatch { matcher, cancel, text, lines: 0, rows: undecided.iter(), found };
         block.lines().visit_rows(undecided.iter(), &mut |row| batch.push(row))?;
         let _ = batch.match_batch();
+        if batch.text.capacity() <= BATCH_TEXT_BYTES_MAX {
+            BATCH_TEXT.set(batch.text);
+        }
         Some(must_match | RowSet::Some(batch.found))
     }
 

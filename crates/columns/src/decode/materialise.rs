@@ -19,6 +19,7 @@ use crate::decode::column_tree::{ColumnKind, IndexRange, TableNode, TablePart};
 use crate::decode::decoded_column::{DecodedColumn, OwnedTexts, TextsRef};
 use crate::decode::fixed_width_format::FORMATTED_BYTES_MAX;
 use crate::decode::partition::{PartitionCache, TablePartition};
+use crate::decode::some_columns::SomeColumns;
 use crate::decode::suffixed_values::{LiteralSuffix, SuffixedColumn};
 use crate::search_work;
 
@@ -48,8 +49,8 @@ pub(crate) struct RowMaterialiser<'b> {
     bytes_left: usize,
     text: Vec<u8>,
     pub(super) partitions: PartitionCache,
-    /// For each column, its values joined with the literal behind them.
-    suffixed_columns: Vec<SuffixedColumn<'b>>,
+    /// The values of columns, joined with the literal behind them.
+    suffixed_columns: SomeColumns<SuffixedColumn<'b>>,
     /// Lists for reuse.
     pub(super) free_lists: Vec<Vec<u32>>,
     work: u64,
@@ -67,14 +68,12 @@ impl Drop for RowMaterialiser<'_> {
 
 impl<'b> RowMaterialiser<'b> {
     pub(crate) fn new(block: &'b ColumnBlock) -> Self {
-        let mut suffixed_columns = Vec::new();
-        suffixed_columns.resize_with(block.tree.len(), SuffixedColumn::default);
         Self {
             block,
             bytes_left: block.text_len,
             text: TEXT_BUFFER.take(),
             partitions: PartitionCache::default(),
-            suffixed_columns,
+            suffixed_columns: SomeColumns::new(block.tree.len()),
             free_lists: Vec::new(),
             work: 0,
         }
@@ -199,7 +198,8 @@ impl<'b> RowMaterialiser<'b> {
                 Some(())
             }
             ColumnKind::Fixed { .. } => {
-                let (formatter, tail) = self.suffixed_columns.get_mut(at)?.formatter(block, of, tail)?;
+                let suffixed = self.suffixed_columns.get_or_insert_with(at, SuffixedColumn::default)?;
+                let (formatter, tail) = suffixed.formatter(block, of, tail)?;
                 let text = self.text.as_mut_slice();
                 for (row, place) in rows.iter().zip(&mut *places) {
                     let room: &mut [u8; FORMATTED_BYTES_MAX] = text.get_mut(*place as usize..)?.first_chunk_mut()?;
@@ -210,7 +210,7 @@ impl<'b> RowMaterialiser<'b> {
             ColumnKind::Dictionary { values, .. } | ColumnKind::Mapped { values, .. } => {
                 let ids = block.codes_of(of)?;
                 let text = self.text.as_mut_slice();
-                let suffixed = self.suffixed_columns.get_mut(at)?;
+                let suffixed = self.suffixed_columns.get_or_insert_with(at, SuffixedColumn::default)?;
                 let (count, texts) = (block.node(values)?.rows, || block.dictionary_values(of, values));
                 let Some(texts) = suffixed.suffixed_values(count, texts, rows.len(), tail)? else {
                     let texts = block.dictionary_values(of, values)?;

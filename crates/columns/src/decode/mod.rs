@@ -12,6 +12,7 @@ mod materialise;
 pub(crate) mod number_planes;
 pub(crate) mod partition;
 mod row_lengths;
+pub(crate) mod some_columns;
 mod suffixed_values;
 pub(crate) mod table_rows;
 pub(crate) mod value_source;

@@ -12,13 +12,14 @@
 //! occurrences by two offsets.
 #![deny(clippy::indexing_slicing)]
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 
 use bucksaw_search::{Bitmap, Needle, RowSet};
 use memchr::memchr_iter;
 
 use crate::decode::column_block::ColumnBlock;
 use crate::decode::column_tree::{IndexRange, Payload};
+use crate::decode::some_columns::SomeColumns;
 use crate::search::edge_matches::{EdgeMatches, NeedlePositions};
 use crate::search::text_predicate::{MatchAnchor, TextPredicate};
 use crate::search_work;
@@ -44,7 +45,7 @@ pub(crate) struct NeedleOccurrences<'b> {
     /// The positions of each byte in the needle; `None` if the needle is too long.
     positions: OnceCell<Option<NeedlePositions>>,
     /// The parts of the needle at the edges of the values of each small raw column; `None` if the column is damaged.
-    edges: OnceCell<Vec<OnceCell<Option<EdgeMatches>>>>,
+    edges: RefCell<SomeColumns<Option<EdgeMatches>>>,
     /// The work that the block does not know of yet.
     work: Cell<u64>,
 }
@@ -57,7 +58,7 @@ impl<'b> NeedleOccurrences<'b> {
             literals: OnceCell::new(),
             frames: vec![OnceCell::new(); block.frame_count()],
             positions: OnceCell::new(),
-            edges: OnceCell::new(),
+            edges: RefCell::new(SomeColumns::new(block.decoded.len())),
             work: Cell::new(0),
         }
     }
@@ -136,17 +137,17 @@ impl<'b> NeedleOccurrences<'b> {
 
     /// The parts of the needle at the edges of the values of the raw column `at`; `None` if it is not small, or damaged, or if the
     /// needle is too long.
-    pub(crate) fn edges(&self, at: usize, payload: Payload) -> Option<&EdgeMatches> {
+    pub(crate) fn edges(&self, at: usize, payload: Payload) -> Option<EdgeMatches> {
         if payload.len > EDGE_COLUMN_BYTES_MAX {
             return None;
         }
         let positions = self.positions.get_or_init(|| NeedlePositions::of(self.needle)).as_ref()?;
-        let columns = self.edges.get_or_init(|| vec![OnceCell::new(); self.block.decoded.len()]);
-        let edges = columns.get(at)?.get_or_init(|| {
+        let mut columns = self.edges.borrow_mut();
+        let edges = columns.get_or_insert_with(at, || {
             self.add_work(u64::from(payload.len) * search_work::EDGE_BYTE);
             self.block.bytes(payload).map(|values| positions.edges_of(values))
         });
-        edges.as_ref()
+        *edges?
     }
 
     /// The occurrences of the core in the frame of a column; `None` if the frame is damaged.
