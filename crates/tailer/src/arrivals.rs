@@ -345,6 +345,8 @@ fn add(tailer: &mut Tailer, arrival: Arrival, predecessor: Option<FileKey>) -> O
     let key = FileKey(tailer.next_key);
     let is_match = arrival.path == arrival.base;
     let is_compressed = arrival.handle.is_none();
+    // Nothing is to be read, and another file may get the number.
+    let is_known_empty = arrival.head.is_empty() && arrival.stat.size > 0;
     let starts_at_end = tailer.is_first_start && tailer.config.read_from == ReadFrom::End && is_match;
     let (mut offset, mut anchor) = (0, Anchor::default());
     if starts_at_end && let Some(handle) = &arrival.handle {
@@ -366,7 +368,7 @@ fn add(tailer: &mut Tailer, arrival: Arrival, predecessor: Option<FileKey>) -> O
         anchor,
         size: if is_compressed { 0 } else { arrival.stat.size },
         modified_ms: arrival.stat.modified_ms,
-        is_finished: arrival.is_damaged || (is_compressed && starts_at_end),
+        is_finished: arrival.is_damaged || (is_compressed && (starts_at_end || is_known_empty)),
         is_compressed,
         is_gap_counted: false,
     };

@@ -272,6 +272,19 @@ fn recognise(tailer: &mut Tailer, key: FileKey, stat: &FileStat) -> bool {
     // Another file may have got the number: the compressed form of this one, which may have grown before.
     let is_of_kind = position.is_compressed == compression.is_some();
     let is_unchanged = is_of_kind && file.seen.unwrap_or((position.size, position.modified_ms)) == state;
+    if position.is_finished && position.fingerprint.length() == 0 && stat.size > 0 && !is_unchanged {
+        // Nothing was read of it, and its number may have been given to any other file.
+        tailer.remove(key);
+        return false;
+    }
+    let has_changed = (position.size, position.modified_ms) != state;
+    if position.fingerprint.length() == 0 && has_changed && matches!(file.stage, Stage::Lost | Stage::Following) {
+        // It may have been rotated, and its number given to the new file with its name.
+        let (path, modified_ms) = (position.path.clone(), position.modified_ms);
+        tailer.unsettle(path, modified_ms);
+    }
+    let Some(file) = tailer.files.get_mut(&key) else { return false };
+    let position = &file.position;
     match file.stage {
         Stage::Finished if is_unchanged => return true,
         Stage::Lost if is_unchanged && position.is_finished => {

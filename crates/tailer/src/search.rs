@@ -95,6 +95,14 @@ pub(crate) fn is_of_family(position: &FilePosition, path: &Path) -> bool {
 /// Whether a file in its directory has the same contents.
 fn search_by_contents(tailer: &mut Tailer, key: FileKey, directories: &mut Directories<'_>) -> io::Result<bool> {
     let mut candidates = candidates(tailer, key, directories);
+    let was_empty = tailer.files.get(&key).is_some_and(TailedFile::was_empty);
+    for candidate in candidates.iter().filter(|_| was_empty) {
+        if is_compressed_empty(tailer, candidate)? {
+            // Nothing is left to be read.
+            tailer.remove(key);
+            return Ok(true);
+        }
+    }
     for candidate in &candidates {
         if adopt(tailer, key, candidate, true)? {
             return Ok(true);
@@ -108,6 +116,18 @@ fn search_by_contents(tailer: &mut Tailer, key: FileKey, directories: &mut Direc
         }
     }
     Ok(false)
+}
+
+/// Whether a file is the compressed form of an empty one.
+fn is_compressed_empty(tailer: &Tailer, candidate: &SearchCandidate) -> io::Result<bool> {
+    let compression = candidate.path.file_name().and_then(Compression::of).filter(|_| candidate.stat.size > 0);
+    let Some(compression) = compression else { return Ok(false) };
+    let Some((handle, _)) = open_candidate(tailer, candidate)? else { return Ok(false) };
+    match unpacked_head(handle, compression) {
+        Ok(head) => Ok(head.is_empty()),
+        Err(error) if is_read_error(&error) => Err(error),
+        Err(_) => Ok(false),
+    }
 }
 
 /// Files of the same family that are not known, the most likely ones first.
@@ -346,7 +366,7 @@ fn give_up(tailer: &mut Tailer, key: FileKey, directories: &mut Directories<'_>)
     if file.missing_scans < MISSING_SCANS_MAX || is_awaited {
         return;
     }
-    let was_empty = file.stage == Stage::Lost && file.position.fingerprint.length() == 0 && file.position.size == 0;
+    let was_empty = file.was_empty();
     if file.position.is_finished || (was_empty && is_followed_by_rotated(tailer, key, &path)) {
         tailer.remove(key);
         return;
@@ -358,15 +378,18 @@ fn give_up(tailer: &mut Tailer, key: FileKey, directories: &mut Directories<'_>)
     tailer.active.insert(key);
 }
 
-/// Whether the file that was found next after this one of `path` is a rotated file of that path. Then it is the one that was
-/// empty. Also an earlier run may have found it.
+/// Whether of the files that were found after this one of `path`, in this run or before, the first one, or the one that was changed
+/// first, is a rotated file of that path. Then it is the one that was empty. Some programs that compress a file keep its time.
 fn is_followed_by_rotated(tailer: &Tailer, key: FileKey, path: &Path) -> bool {
+    let Some(file) = tailer.files.get(&key) else { return false };
     let is_of_path = |other: &&TailedFile| {
         let names = path.file_name().zip(other.position.path.file_name());
         let is_rotated = names.is_some_and(|(name, other)| rotation_of(name, other).is_some());
-        other.position.path == path || (is_rotated && other.position.path.parent() == path.parent())
+        let is_of_path = other.position.path == path || (is_rotated && other.position.path.parent() == path.parent());
+        is_of_path && other.position.modified_ms >= file.position.modified_ms
     };
     // Keys grow in the order in which files are found.
-    let mut later = tailer.files.range((Bound::Excluded(key), Bound::Unbounded)).map(|(_, file)| file);
-    later.find(is_of_path).is_some_and(|next| next.current_path != path)
+    let later = tailer.files.range((Bound::Excluded(key), Bound::Unbounded)).map(|(_, file)| file).filter(is_of_path);
+    let (first, first_changed) = (later.clone().next(), later.min_by_key(|other| other.position.modified_ms));
+    [first, first_changed].into_iter().flatten().any(|next| next.current_path != path)
 }

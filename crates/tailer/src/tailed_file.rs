@@ -177,6 +177,11 @@ impl TailedFile {
         Ok(true)
     }
 
+    /// Whether the file is not there any more, and was empty when it was last seen.
+    pub(crate) fn was_empty(&self) -> bool {
+        self.stage == Stage::Lost && self.position.fingerprint.length() == 0 && self.position.size == 0
+    }
+
     /// The bytes that are known to be missing if nothing more of the file is found.
     pub(crate) fn missing_bytes(&self) -> u64 {
         self.position.size.saturating_sub(self.next_offset())
