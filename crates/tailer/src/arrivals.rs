@@ -124,8 +124,8 @@ pub(crate) fn add_arrivals(
     let mut newest: HashMap<PathBuf, FileKey> = HashMap::new();
     for arrival in arrivals {
         let (group, identity) = (group(&arrival), arrival.stat.identity);
-        let predecessor = newest.get(&group).or_else(|| known.by_path.get(&group)).copied();
-        if let Some(key) = add(tailer, arrival, predecessor) {
+        let current = known.by_path.get(&group).copied().filter(|key| !is_unread_at_path(tailer, *key));
+        if let Some(key) = add(tailer, arrival, newest.get(&group).copied().or(current)) {
             newest.insert(group, key);
             // Nothing was read of the file with this number, and all of it is read now.
             if let Some(lost) = lost_empty.get(&identity) {
@@ -133,6 +133,19 @@ pub(crate) fn add_arrivals(
             }
         }
     }
+    for (group, newest) in newest {
+        if let Some(current) = known.by_path.get(&group).copied().filter(|key| is_unread_at_path(tailer, *key))
+            && let Some(file) = tailer.files.get_mut(&current)
+        {
+            file.predecessor.get_or_insert(newest);
+        }
+    }
+}
+
+/// Whether a file has its path, and nothing was read of it. What was rotated away from there comes before it.
+fn is_unread_at_path(tailer: &Tailer, key: FileKey) -> bool {
+    let file = tailer.files.get(&key);
+    file.is_some_and(|file| file.stage == Stage::Following && file.is_at_path && file.position.offset == 0)
 }
 
 /// Leaves copies of other arrivals to the next scan, to which the originals are known.
