@@ -18,7 +18,7 @@ use crate::pattern::{Directories, find_matches};
 use crate::position::FileKey;
 use crate::rotation_name::{Compression, family, is_unsupported};
 use crate::search::{find_entry, is_of_family, may_be_another, search};
-use crate::tailed_file::{Stage, size_and_time};
+use crate::tailed_file::{Stage, TailedFile, size_and_time};
 use crate::tailer::Tailer;
 use crate::unpacker::unpacked_head;
 
@@ -243,7 +243,6 @@ impl Tailer {
 /// Whether the file of this number at its current path is the known one; otherwise its contents were replaced, or the number was
 /// given to another file. Wakes the file if it has grown.
 fn recognise(tailer: &mut Tailer, key: FileKey, stat: &FileStat) -> bool {
-    let now = tailer.clock.uptime();
     let Some(file) = tailer.files.get_mut(&key) else { return false };
     let state = size_and_time(stat);
     if let Some(handle) = file.handle.clone() {
@@ -268,23 +267,15 @@ fn recognise(tailer: &mut Tailer, key: FileKey, stat: &FileStat) -> bool {
         return false;
     }
     let position = &file.position;
-    let compression = file.current_path.file_name().and_then(Compression::of);
-    // Another file may have got the number: the compressed form of this one, which may have grown before.
-    let is_of_kind = position.is_compressed == compression.is_some();
-    let is_unchanged = is_of_kind && file.seen.unwrap_or((position.size, position.modified_ms)) == state;
-    if position.is_finished && position.fingerprint.length() == 0 && stat.size > 0 && !is_unchanged {
+    let is_unchanged =
+        has_kind_of_position(file) && file.seen.unwrap_or((position.size, position.modified_ms)) == state;
+    let was_empty = position.fingerprint.length() == 0;
+    if was_empty && position.is_finished && stat.size > 0 && !is_unchanged {
         // Nothing was read of it, and its number may have been given to any other file.
         tailer.remove(key);
         return false;
     }
     let has_changed = (position.size, position.modified_ms) != state;
-    if position.fingerprint.length() == 0 && has_changed && matches!(file.stage, Stage::Lost | Stage::Following) {
-        // It may have been rotated, and its number given to the new file with its name.
-        let (path, modified_ms) = (position.path.clone(), position.modified_ms);
-        tailer.unsettle(path, modified_ms);
-    }
-    let Some(file) = tailer.files.get_mut(&key) else { return false };
-    let position = &file.position;
     match file.stage {
         Stage::Finished if is_unchanged => return true,
         Stage::Lost if is_unchanged && position.is_finished => {
@@ -294,8 +285,28 @@ fn recognise(tailer: &mut Tailer, key: FileKey, stat: &FileStat) -> bool {
         }
         Stage::Following if file.seen == Some(state) && !file.is_failing => return true,
         Stage::Rest | Stage::Ending => return true,
+        Stage::Lost | Stage::Following if was_empty && has_changed => {
+            // It may have been rotated, and its number given to the new file with its name.
+            let (path, modified_ms) = (position.path.clone(), position.modified_ms);
+            tailer.unsettle(path, modified_ms);
+        }
         _ => {}
     }
+    recognise_contents(tailer, key, stat)
+}
+
+/// Whether the file is compressed if the one of the position was. If not, another file has got the number: the compressed form of this
+/// one, which may have grown before.
+fn has_kind_of_position(file: &TailedFile) -> bool {
+    file.position.is_compressed == file.current_path.file_name().and_then(Compression::of).is_some()
+}
+
+/// Whether the file at its current path has the contents of the known one: see [`recognise`].
+fn recognise_contents(tailer: &mut Tailer, key: FileKey, stat: &FileStat) -> bool {
+    let now = tailer.clock.uptime();
+    let Some(file) = tailer.files.get_mut(&key) else { return false };
+    let (is_of_kind, position) = (has_kind_of_position(file), &file.position);
+    let compression = file.current_path.file_name().and_then(Compression::of);
     let (handle, opened) = match open_regular(&*tailer.fs, &file.current_path) {
         Ok(opened) => opened,
         Err(error) => {
