@@ -33,6 +33,8 @@ pub(super) enum LogRotation {
 pub(super) struct SimLog {
     path: PathBuf,
     rotation: LogRotation,
+    /// Whether a rotation creates the next file, as logrotate's `create` does.
+    creates_empty_file: bool,
     /// The rotated files, the newest first.
     rotated: Vec<PathBuf>,
     /// Lines of the current file.
@@ -43,7 +45,7 @@ pub(super) struct SimLog {
 
 impl fmt::Debug for SimLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, rotation, rotated, current, incomplete } = self;
+        let Self { path, rotation, rotated, current, incomplete, .. } = self;
         write!(f, "{path:?} {rotation:?} {rotated:?}, {} lines, incomplete: {incomplete}", current.len())
     }
 }
@@ -70,6 +72,7 @@ impl LogFiles {
         let mut log = |name: &&str| SimLog {
             path: Path::new(dir).join(name),
             rotation: if may_lose { *rng.pick(&all) } else { *rng.pick(&kept) },
+            creates_empty_file: rng.one_in(2),
             rotated: Vec::new(),
             current: Vec::new(),
             incomplete: false,
@@ -130,7 +133,7 @@ impl LogFiles {
     /// Rotates a log. An incomplete line stays where it is.
     pub(super) fn rotate(&mut self, fs: &Fs, at: usize) {
         let log = &mut self.logs[at];
-        let Some(contents) = fs.live_bytes(&log.path).filter(|contents| !contents.is_empty()) else { return };
+        let Some(contents) = fs.live_bytes(&log.path) else { return };
         let lines = std::mem::take(&mut log.current);
         if std::mem::take(&mut log.incomplete) {
             self.unended.extend(lines.last().cloned());
@@ -158,6 +161,9 @@ impl LogFiles {
                     LogRotation::Compress => log.compress(fs, 0),
                     LogRotation::CompressLater if log.rotated.len() > 1 => log.compress(fs, 1),
                     _ => {}
+                }
+                if rotation != LogRotation::CopyTruncate && log.creates_empty_file {
+                    append(fs, &log.path, b"");
                 }
             }
         }

@@ -2,7 +2,7 @@
 //! damaged, and a node takes, acknowledges, refuses and forgets its connection.
 //!
 //! Afterwards each line is stored. It is missing only if a gap, a drop or damage was counted. Without a power cut or damage it is
-//! stored under one id, so that answers have it once.
+//! stored under one id, so that answers have it once, and no gap is counted unless a log was removed or truncated.
 //!
 //! `BUCKSAW_AGENT_SEEDS=5000` runs 5,000 histories, `BUCKSAW_AGENT_SEED=7` only this one.
 
@@ -175,6 +175,9 @@ impl AgentHistory {
         if unexplained.len() as u64 > counted.dropped_records && counted.damaged_batches == 0 {
             let first = unexplained.first().map(|line| line.get(..6));
             return Err(format!("{} lines are missing from {first:?} on, {counted:?}", unexplained.len()));
+        }
+        if !self.may_lose && !self.damages && !self.cuts_power && counted.gaps > 0 {
+            return Err(format!("{} gaps are counted, and all lines were to be found", counted.gaps));
         }
         if machine.unacked_batches() > 0 {
             return Err(format!("{} batches are unacknowledged", machine.unacked_batches()));
