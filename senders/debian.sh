@@ -1,5 +1,5 @@
 #!/bin/sh
-# Unpacks Debian's packages of syslog daemons and of journald's sender into a directory, for tests. Nothing is installed, as
+# Unpacks Debian's packages of syslog daemons, journald's sender and logrotate into a directory, for tests. Nothing is installed, as
 # these packages exclude each other and would start services.
 set -eu
 mkdir -p "$1"

@@ -1,6 +1,7 @@
 //! `forward` with files: rotation, restarts and kills, with every line written compared with every line stored.
 
 mod log_writer;
+mod logrotate;
 mod random;
 pub(crate) mod status;
 

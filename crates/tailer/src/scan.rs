@@ -285,7 +285,7 @@ fn recognise(tailer: &mut Tailer, key: FileKey, stat: &FileStat) -> bool {
         }
         Stage::Following if file.seen == Some(state) && !file.is_failing => return true,
         Stage::Rest | Stage::Ending => return true,
-        Stage::Lost | Stage::Following if was_empty && has_changed => {
+        Stage::Lost if was_empty && has_changed => {
             // It may have been rotated, and its number given to the new file with its name.
             let (path, modified_ms) = (position.path.clone(), position.modified_ms);
             tailer.unsettle(path, modified_ms);
