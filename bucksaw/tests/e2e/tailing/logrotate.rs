@@ -76,6 +76,8 @@ fn every_line_is_stored_once(directives: &str, is_read_before_rotation: bool) {
         }
     }
     tailed.expect(&[&log]);
+    let files = fs::read_dir(tailed.logs()).unwrap().count();
+    assert!(files > ROUNDS, "{files} files: logrotate rotated too little");
     let said = tailed.stop_agent();
     assert!(!said.contains("may be missing"), "{said}");
 }
