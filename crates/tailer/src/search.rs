@@ -95,8 +95,10 @@ pub(crate) fn is_of_family(position: &FilePosition, path: &Path) -> bool {
 /// Whether a file in its directory has the same contents.
 fn search_by_contents(tailer: &mut Tailer, key: FileKey, directories: &mut Directories<'_>) -> io::Result<bool> {
     let mut candidates = candidates(tailer, key, directories);
-    let was_empty = tailer.files.get(&key).is_some_and(TailedFile::was_empty);
-    for candidate in candidates.iter().filter(|_| was_empty) {
+    let was_empty = tailer.files.get(&key).filter(|file| file.was_empty());
+    // Its compressed form has its time or a later one.
+    let since_ms = was_empty.map_or(u64::MAX, |file| file.position.modified_ms);
+    for candidate in candidates.iter().filter(|candidate| candidate.stat.modified_ms >= since_ms) {
         if is_compressed_empty(tailer, candidate)? {
             // Nothing is left to be read.
             tailer.remove(key);

@@ -246,6 +246,23 @@ fn an_empty_file_whose_compressed_form_an_earlier_run_has_read_is_no_gap() {
     }
 }
 
+#[test]
+fn an_empty_file_that_is_gone_is_a_gap_also_beside_an_older_empty_one() {
+    for extension in ["gz", "zst"] {
+        let mut machine = LogMachine::simulated(&["app.log"]);
+        machine.append("app.log", b"");
+        machine.rename("app.log", "app.log.1");
+        machine.compress("app.log.1", extension);
+        machine.append("app.log", b"");
+        machine.run();
+        machine.append("app.log", b"lost\n");
+        machine.remove("app.log");
+        machine.restart();
+        machine.run_long();
+        assert_eq!(machine.tailer.counters().gaps(), 1);
+    }
+}
+
 /// The number of the file is free when its compressed form is written, as with a program that compresses through another disk.
 #[test]
 fn a_compressed_form_with_the_number_of_its_file_is_read_to_its_end() {
