@@ -236,6 +236,9 @@ fn read_checkpoint(path: &Path) -> anyhow::Result<Option<Checkpoint>> {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
 
     fn question(expression: &str) -> Question {
@@ -245,6 +248,19 @@ mod tests {
 
     fn open(path: &Path, expression: &str) -> anyhow::Result<PartFile> {
         PartFile::open(path, ExportFormat::Ndjson, question(expression))
+    }
+
+    /// Opens a file that was closed. A child process that another test starts has the lock until it runs its program.
+    fn reopen(path: &Path, expression: &str) -> anyhow::Result<PartFile> {
+        for _ in 0..1_000 {
+            match open(path, expression) {
+                Err(error) if error.to_string().starts_with("another export to ") => {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                opened => return opened,
+            }
+        }
+        open(path, expression)
     }
 
     #[test]
@@ -260,7 +276,7 @@ mod tests {
         part.write(b"{4}").unwrap();
         // As a killed process leaves it.
         drop(part);
-        let mut part = open(&path, "x").unwrap();
+        let mut part = reopen(&path, "x").unwrap();
         assert_eq!(part.position(), (Some("02".to_owned()), 2));
         part.write(b"{5}").unwrap();
         part.commit("05", 3).unwrap();
@@ -273,16 +289,17 @@ mod tests {
     fn other_records_and_damaged_files_are_refused() {
         let dir = tempfile::TempDir::new().unwrap();
         let path = dir.path().join("out.ndjson");
-        let error = |expression: &str| open(&path, expression).err().unwrap().to_string();
+        let error = |expression: &str| reopen(&path, expression).err().unwrap().to_string();
         let part = open(&path, "x").unwrap();
-        assert!(error("x").starts_with("another export to "), "{}", error("x"));
+        let second = open(&path, "x").err().unwrap().to_string();
+        assert!(second.starts_with("another export to "), "{second}");
         drop(part);
         assert!(error("y").contains("belongs to an unfinished export of other records"), "{}", error("y"));
         let checkpoint = path.with_extension("ndjson.part.json");
         fs::write(&checkpoint, b"{").unwrap();
         assert!(error("x").contains("is damaged: remove it to start again"), "{}", error("x"));
         fs::remove_file(&checkpoint).unwrap();
-        let mut part = open(&path, "x").unwrap();
+        let mut part = reopen(&path, "x").unwrap();
         part.write(b"{1}").unwrap();
         part.commit("01", 1).unwrap();
         drop(part);
