@@ -1,4 +1,15 @@
 import { isZone, localZone } from "../lib/zones.ts";
+import {
+  type Changes,
+  changed,
+  type Items,
+  members,
+  ownItems,
+  removeMember,
+  setMember,
+  setSettings,
+  setting,
+} from "./items.ts";
 import { Store, useStore } from "./store.ts";
 import { shown } from "./zone.ts";
 
@@ -25,58 +36,40 @@ export interface Saved {
   address: string;
 }
 
-const KEY = "bucksaw";
-const HISTORY_MAX = 100;
-const SAVED_MAX = 200;
-const WIDTHS_MAX = 200;
+/** The preferences in stored items, whatever wrote them. */
+export function preferencesOf(items: Items): Preferences {
+  const theme = setting(items, "theme");
+  const zone = setting(items, "zone");
+  const saved = members(items, "saved").flatMap(({ name, value: address }) =>
+    // Accept only URLs of this page.
+    typeof address === "string" && /^\/(\?|nodes|$)/.test(address) ? [{ name, address }] : [],
+  );
+  const widths = members(items, "width").filter(({ value }) => typeof value === "number");
+  return {
+    theme: theme === "light" || theme === "dark" ? theme : "system",
+    zone: typeof zone === "string" && (zone === "" || isZone(zone)) ? zone : "",
+    fields: setting(items, "fields") !== false,
+    folded: setting(items, "folded") === true,
+    logarithmic: setting(items, "logarithmic") === true,
+    widths: Object.fromEntries(widths.map(({ name, value }) => [name, value as number])),
+    history: members(items, "recent").map(({ name }) => name),
+    saved,
+  };
+}
 
-const DEFAULTS: Preferences = {
-  theme: "system",
-  zone: "",
-  fields: true,
-  folded: false,
-  logarithmic: false,
-  widths: {},
-  history: [],
-  saved: [],
-};
+let items: Items = new Map();
 
-/** The preferences in a stored text, whatever wrote it. */
-export function parsed(text: string | null): Preferences {
+/** Reads what is stored. Where the browser forbids storage, items last as long as this page. */
+function load() {
   try {
-    const said = JSON.parse(text ?? "{}") as Partial<Record<keyof Preferences, unknown>>;
-    const texts = (list: unknown) => (Array.isArray(list) ? list.filter((item) => typeof item === "string") : []);
-    const saved = (Array.isArray(said.saved) ? said.saved : []).filter(
-      // Accept only URLs of this page.
-      (item) =>
-        typeof item?.name === "string" && typeof item.address === "string" && /^\/(\?|nodes|$)/.test(item.address),
-    );
-    const widths = Object.entries(said.widths ?? {}).filter(([, width]) => typeof width === "number");
-    const { theme, zone } = said;
-    return {
-      theme: theme === "light" || theme === "dark" ? theme : "system",
-      zone: typeof zone === "string" && (zone === "" || isZone(zone)) ? zone : "",
-      fields: said.fields !== false,
-      folded: said.folded === true,
-      logarithmic: said.logarithmic === true,
-      widths: Object.fromEntries(widths.slice(-WIDTHS_MAX)),
-      history: texts(said.history).slice(0, HISTORY_MAX),
-      saved: saved.slice(0, SAVED_MAX),
-    };
+    items = ownItems(localStorage);
   } catch {
-    return DEFAULTS;
+    // Forbidden.
   }
 }
 
-function load(): Preferences {
-  try {
-    return parsed(localStorage.getItem(KEY));
-  } catch {
-    return DEFAULTS;
-  }
-}
-
-const preferences = new Store<Preferences>(load());
+load();
+const preferences = new Store<Preferences>(preferencesOf(items));
 
 function apply() {
   const { theme } = preferences.value;
@@ -87,9 +80,9 @@ function apply() {
 apply();
 
 // Another tab has changed them.
-addEventListener("storage", (event) => {
-  if (event.key !== null && event.key !== KEY) return;
-  preferences.change(parsed(event.newValue));
+addEventListener("storage", () => {
+  load();
+  preferences.change(preferencesOf(items));
   apply();
 });
 
@@ -106,48 +99,45 @@ function zoneOf({ zone }: Preferences): string {
   return zone === "" ? localZone() : zone;
 }
 
-/** Changes what is stored at this moment, which another tab may have written, and not what this tab has read before. */
-function update(change: (stored: Preferences) => Partial<Preferences>) {
-  let stored = preferences.value;
-  try {
-    const text = localStorage.getItem(KEY);
-    if (text !== null) stored = parsed(text);
-  } catch {
-    // The browser may forbid storage: the preferences last as long as this page.
-  }
-  const next = { ...stored, ...change(stored) };
-  preferences.change(next);
+/**
+ * Stores changes of what is stored at this moment. Each setting and each member of a list is an item of its own, since
+ * browsers report an item to tabs of other processes later: one item with everything would undo what another tab wrote.
+ */
+function update(changes: (stored: Items) => Changes) {
+  load();
+  const written = changes(items);
+  items = changed(items, written);
+  preferences.change(preferencesOf(items));
   apply();
   try {
-    localStorage.setItem(KEY, JSON.stringify(next));
+    for (const [key, text] of written) {
+      if (text === undefined) localStorage.removeItem(key);
+      else localStorage.setItem(key, text);
+    }
   } catch {
-    // As above, or the storage is full.
+    // The browser forbids storage, or it is full.
   }
 }
 
 export function prefer(change: Partial<Omit<Preferences, "history" | "saved" | "widths">>) {
-  update(() => change);
+  update(() => setSettings(change));
 }
 
 export function remember(query: string) {
   const trimmed = query.trim();
   if (trimmed === "" || preferences.value.history[0] === trimmed) return;
-  update(({ history }) => ({
-    history: [trimmed, ...history.filter((past) => past !== trimmed)].slice(0, HISTORY_MAX),
-  }));
+  update((stored) => setMember(stored, "recent", trimmed, undefined, Date.now()));
 }
 
 export function save(name: string, address: string) {
-  update(({ saved }) => ({
-    saved: [{ name, address }, ...saved.filter((other) => other.name !== name)].slice(0, SAVED_MAX),
-  }));
+  update((stored) => setMember(stored, "saved", name, address, Date.now()));
 }
 
 export function forget(name: string) {
-  update(({ saved }) => ({ saved: saved.filter((other) => other.name !== name) }));
+  update(() => removeMember("saved", name));
 }
 
 /** Sets the width of a column. */
 export function setWidth(name: string, width: number) {
-  update(({ widths: { [name]: _, ...others } }) => ({ widths: { ...others, [name]: Math.round(width) } }));
+  update((stored) => setMember(stored, "width", name, Math.round(width), Date.now()));
 }
