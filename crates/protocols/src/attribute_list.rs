@@ -31,6 +31,22 @@ impl AttributeList {
         self.values.truncate(values);
     }
 
+    /// Removes the values of all attributes but the first `count`, and keeps all names: for another event with the same names.
+    /// Give each of them its value with [`Self::set_value`], in order, before the list is used.
+    pub(crate) fn clear_values(&mut self, count: usize) {
+        let before = count.checked_sub(1).and_then(|last| self.ends.get(last));
+        self.values.truncate(before.map_or(0, |(_, values)| *values));
+    }
+
+    /// Gives an attribute its value, which `write` appends to the buffer.
+    pub(crate) fn set_value<T>(&mut self, at: usize, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        let result = write(&mut self.values);
+        if let Some((_, end)) = self.ends.get_mut(at) {
+            *end = self.values.len();
+        }
+        result
+    }
+
     /// Adds an attribute. Without effect if the name is empty. A NUL in it becomes the replacement character.
     pub fn push(&mut self, name: &str, value: &[u8]) {
         self.push_parts(&[name], |out| out.extend_from_slice(value));

@@ -3,6 +3,7 @@
 use bucksaw_record::{Labels, Millis};
 
 use super::error::EntryError;
+use super::layout::RecordLayout;
 use super::record::{FluentRecord, push_map, read_record};
 use super::time::{GroupMark, event_time, group_mark};
 use super::{MsgpackError, MsgpackReader, MsgpackValue};
@@ -22,6 +23,8 @@ pub(super) struct FluentEntries {
     /// The attributes of the group, then those of the event.
     attributes: AttributeList,
     group_attributes: usize,
+    /// The keys of the record before, if it is of the same message.
+    layout: RecordLayout,
     line: Vec<u8>,
     /// The name of an attribute.
     path: String,
@@ -51,12 +54,14 @@ impl FluentEntries {
     pub(super) fn clear(&mut self) {
         self.message_labels = None;
         self.group_attributes = 0;
+        self.layout.clear();
     }
 
     /// Frees the memory that long records need.
     pub(super) fn shrink(&mut self) {
         self.attributes = AttributeList::default();
         self.group_attributes = 0;
+        self.layout = RecordLayout::default();
         self.line = Vec::new();
     }
 
@@ -69,6 +74,9 @@ impl FluentEntries {
         values: &mut MsgpackReader<'_>,
         target: &mut EntryTarget<'_>,
     ) -> Result<(), MsgpackError> {
+        if self.entry_of_layout(values, target).is_some() {
+            return Ok(());
+        }
         let mut ahead = *values;
         let MsgpackValue::Array(count @ 2..) = ahead.value()? else {
             target.decoded.reject(|| EntryError::Entry.to_string());
@@ -78,6 +86,22 @@ impl FluentEntries {
         ahead.skip(count - 2)?;
         *values = ahead;
         self.event(time, None, &record, target)
+    }
+
+    /// Reads the next entry and passes its event on, if its record has the keys of the one before. `None`, without effect, if
+    /// it must be read as any other.
+    fn entry_of_layout(&mut self, values: &mut MsgpackReader<'_>, target: &mut EntryTarget<'_>) -> Option<()> {
+        let Self { stream, message_labels, layout, attributes, .. } = self;
+        if layout.is_empty() {
+            return None;
+        }
+        let mut ahead = *values;
+        let time = take_common_head(&mut ahead)?;
+        stream.reset((*message_labels)?);
+        let line = layout.read(&mut ahead, stream, attributes)?;
+        *values = ahead;
+        target.decoded.push(target.sink, &stream.get(), &Event { time, line, attributes });
+        Some(())
     }
 
     /// Passes on the event of a record, or counts it as rejected. A record that is nil is no event.
@@ -91,6 +115,7 @@ impl FluentEntries {
         if record.is_nil() {
             return Ok(());
         }
+        self.layout.clear();
         let time = entry_time(time)?;
         let metadata = metadata.or(time.metadata);
         let built = match time.group {
@@ -117,9 +142,11 @@ impl FluentEntries {
 
     /// Reads an event into the buffers.
     fn build(&mut self, tag: &[u8], metadata: Option<&[u8]>, record: &FluentRecord<'_>) -> Result<(), EntryError> {
-        let Self { stream, message_labels, attributes, line, path, .. } = self;
-        attributes.truncate(self.group_attributes);
+        let Self { stream, message_labels, attributes, group_attributes, layout, line, path } = self;
+        attributes.truncate(*group_attributes);
         line.clear();
+        // The first record of a message may be the only one.
+        let is_first = message_labels.is_none();
         if let Some(mark) = *message_labels {
             stream.reset(mark);
         } else {
@@ -129,13 +156,18 @@ impl FluentEntries {
                 Err(_) => attributes.push("tag", tag),
             }
             // A tag that is no label is an attribute, which every event gets anew.
-            let is_label = attributes.len() == self.group_attributes;
+            let is_label = attributes.len() == *group_attributes;
             *message_labels = is_label.then(|| stream.mark());
         }
         if let Some(metadata) = metadata {
             push_map(MsgpackReader::new(metadata), attributes, path)?;
         }
-        read_record(record, line, stream, attributes, path)
+        let is_alone = attributes.len() == *group_attributes;
+        read_record(record, line, stream, attributes, path)?;
+        if is_alone && !is_first {
+            layout.learn(record, attributes, *group_attributes);
+        }
+        Ok(())
     }
 
     /// Keeps what Fluent Bit states of the following records: the resource and scope of OTLP.
@@ -153,6 +185,19 @@ impl FluentEntries {
         self.group_attributes = attributes.len();
         Ok(())
     }
+}
+
+/// Passes over the head of an entry in the usual forms, with and without metadata, which are none: `[time, record]` and
+/// `[[time, {}], record]`. Returns its time, an `EventTime` that marks no group.
+fn take_common_head(values: &mut MsgpackReader<'_>) -> Option<Option<(Millis, u32)>> {
+    values.strip(&[0x92])?;
+    let has_metadata = values.strip(&[0x92]).is_some();
+    values.strip(&[0xd7, 0x00])?;
+    let time = MsgpackValue::Extension(0, values.bytes::<8>()?);
+    if has_metadata {
+        values.strip(&[0x80])?;
+    }
+    group_mark(time).is_none().then(|| event_time(time))
 }
 
 /// Reads the first element of an entry: a time, or an array of a time and metadata.

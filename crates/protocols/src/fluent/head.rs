@@ -4,6 +4,36 @@ use rmp::Marker;
 
 use super::MsgpackError;
 
+/// The bytes of a value by its first byte; 0 if that does not suffice.
+#[expect(clippy::indexing_slicing, reason = "in a constant, a panic is an error of the compiler")]
+const SCALAR_LENGTHS: [u8; 256] = {
+    let mut lengths = [0; 256];
+    let mut first = 0;
+    while first < lengths.len() {
+        lengths[first] = match first as u8 {
+            // Small numbers, nil and booleans.
+            0x00..=0x7f | 0xe0..=0xff | 0xc0 | 0xc2 | 0xc3 => 1,
+            text @ 0xa0..=0xbf => 1 + (text & 0x1f),
+            // Numbers.
+            0xcc | 0xd0 => 2,
+            0xcd | 0xd1 => 3,
+            0xca | 0xce | 0xd2 => 5,
+            0xcb | 0xcf | 0xd3 => 9,
+            // Extensions, whose type is one byte.
+            extension @ 0xd4..=0xd8 => 2 + (1 << (extension - 0xd4)),
+            _ => 0,
+        };
+        first += 1;
+    }
+    lengths
+};
+
+/// The bytes of a value that is no array or map, if its first byte states them.
+#[inline]
+pub(super) fn scalar_length(first: u8) -> Option<usize> {
+    SCALAR_LENGTHS.get(usize::from(first)).map(|length| usize::from(*length)).filter(|length| *length > 0)
+}
+
 /// What a value is, and what follows its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct MsgpackHead {
@@ -27,18 +57,9 @@ impl MsgpackHead {
         let marker = Marker::from_u8(*first);
         let (length_bytes, payload, children) = match marker {
             Marker::Reserved => return Err(MsgpackError::Reserved),
-            Marker::FixPos(_) | Marker::FixNeg(_) | Marker::Null | Marker::True | Marker::False => (0, 0, 0),
-            Marker::U8 | Marker::I8 => (0, 1, 0),
-            Marker::U16 | Marker::I16 | Marker::FixExt1 => (0, 2, 0),
-            Marker::FixExt2 => (0, 3, 0),
-            Marker::U32 | Marker::I32 | Marker::F32 => (0, 4, 0),
-            Marker::FixExt4 => (0, 5, 0),
-            Marker::U64 | Marker::I64 | Marker::F64 => (0, 8, 0),
-            Marker::FixExt8 => (0, 9, 0),
-            Marker::FixExt16 => (0, 17, 0),
-            Marker::FixStr(length) => (0, u64::from(length), 0),
             Marker::FixArray(count) => (0, 0, u64::from(count)),
             Marker::FixMap(count) => (0, 0, 2 * u64::from(count)),
+            _ if let Some(length) = scalar_length(*first) => (0, length as u64 - 1, 0),
             _ => {
                 let length_bytes = match marker {
                     Marker::Str8 | Marker::Bin8 | Marker::Ext8 => 1,

@@ -43,6 +43,7 @@ mod framer;
 mod handshake;
 mod head;
 mod json;
+mod layout;
 mod option;
 mod reader;
 mod record;

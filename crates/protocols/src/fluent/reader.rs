@@ -5,6 +5,7 @@
 
 use rmp::Marker;
 
+use super::head::scalar_length;
 use super::{MsgpackError, MsgpackHead};
 
 /// A value; of an array or map only the number of its elements or pairs, which follow.
@@ -76,9 +77,9 @@ impl<'a> MsgpackReader<'a> {
     /// has checked the message.
     #[inline]
     pub(super) fn raw(&mut self) -> Result<&'a [u8], MsgpackError> {
-        let start = self.0;
+        let start = *self;
         self.skip(1)?;
-        Ok(start.get(..start.len() - self.0.len()).unwrap_or_default())
+        Ok(start.until(self))
     }
 
     /// Passes over the next `count` values.
@@ -86,11 +87,36 @@ impl<'a> MsgpackReader<'a> {
     pub(super) fn skip(&mut self, count: u64) -> Result<(), MsgpackError> {
         let mut left = count;
         while left > 0 {
+            left -= 1;
+            if let Some(rest) = self.0.first().and_then(|first| self.0.get(scalar_length(*first)?..)) {
+                self.0 = rest;
+                continue;
+            }
             let head = MsgpackHead::read(self.0)?.ok_or(MsgpackError::Truncated)?;
             self.payload(&head)?;
-            left = (left - 1).saturating_add(head.children);
+            left = left.saturating_add(head.children);
         }
         Ok(())
+    }
+
+    /// Passes over these bytes if they are the next ones.
+    #[inline]
+    pub(super) fn strip(&mut self, prefix: &[u8]) -> Option<()> {
+        self.0 = self.0.strip_prefix(prefix)?;
+        Some(())
+    }
+
+    /// Passes over a number of bytes, and returns them if there are that many.
+    #[inline]
+    pub(super) fn bytes<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
+        let (bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    /// The bytes before another reader of the same message, which is further.
+    pub(super) fn until(&self, further: &Self) -> &'a [u8] {
+        self.0.get(..self.0.len().saturating_sub(further.0.len())).unwrap_or_default()
     }
 
     /// Passes over the next value, and returns it if it is a string or bytes.

@@ -24,7 +24,7 @@ const FLATTEN_DEPTH_MAX: u32 = 8;
 
 /// The pairs of a record that are no attributes, by their positions.
 #[derive(Debug, Default)]
-struct KnownPairs {
+pub(super) struct KnownPairs {
     line: KnownPair,
     host: KnownPair,
     container: KnownPair,
@@ -56,17 +56,44 @@ impl KnownPairs {
         self.container.consider(&CONTAINER_KEYS, key, position);
     }
 
-    /// The label that the pair at `position` is, if it is one, and its value.
-    fn label<'a>(&self, position: u64, text: &'a [u8]) -> Option<(&'static str, &'a str)> {
-        let (label, text) = if self.host.is_at(position) {
-            (HOST_NAME, text)
+    /// The label that the pair at `position` is, if it is one.
+    pub(super) fn label(&self, position: u64) -> Option<RecordLabel> {
+        if self.host.is_at(position) {
+            Some(RecordLabel::Host)
         } else if self.container.is_at(position) {
-            // Docker writes a slash in front.
-            ("container.name", text.strip_prefix(b"/").unwrap_or(text))
+            Some(RecordLabel::Container)
         } else {
-            return None;
+            None
+        }
+    }
+
+    /// Whether the pair at `position` is the line.
+    pub(super) fn is_line(&self, position: u64) -> bool {
+        self.line.is_at(position)
+    }
+}
+
+/// Whether a pair with this key can be the line or a label.
+pub(super) fn is_known_key(key: &[u8]) -> bool {
+    LINE_KEYS.contains(&key) || HOST_KEYS.contains(&key) || CONTAINER_KEYS.contains(&key)
+}
+
+/// A label of which the value is in the record.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum RecordLabel {
+    Host,
+    Container,
+}
+
+impl RecordLabel {
+    /// Adds the label. Returns false, without effect, if it cannot have this value.
+    pub(super) fn try_push(self, text: &[u8], stream: &mut StreamLabels) -> bool {
+        let (label, text) = match self {
+            Self::Host => (HOST_NAME, text),
+            // Docker writes a slash in front.
+            Self::Container => ("container.name", text.strip_prefix(b"/").unwrap_or(text)),
         };
-        Some((label, str::from_utf8(text).ok()?))
+        str::from_utf8(text).is_ok_and(|text| stream.try_push(label, text))
     }
 }
 
@@ -116,6 +143,14 @@ impl<'a> FluentRecord<'a> {
         matches!(self.kind, RecordKind::Nil)
     }
 
+    /// The number of pairs, those that are known, and the values behind the head, if it is a map with a line.
+    pub(super) fn pairs_with_line(&self) -> Option<(u64, &KnownPairs, MsgpackReader<'a>)> {
+        match &self.kind {
+            RecordKind::Map(count, known) if known.line.0.is_some() => Some((*count, known, self.values)),
+            _ => None,
+        }
+    }
+
     /// Its first byte and all that follow.
     pub(super) fn start(&self) -> MsgpackReader<'a> {
         self.start
@@ -147,9 +182,9 @@ pub(super) fn read_record(
             values.skip(1)?;
         }
         let mut ahead = values;
-        if (known.host.is_at(position) || known.container.is_at(position))
+        if let Some(label) = known.label(position)
             && let Some(text) = ahead.text_or_skip()?
-            && known.label(position, text).is_some_and(|(label, text)| stream.try_push(label, text))
+            && label.try_push(text, stream)
         {
             values = ahead;
         } else if has_line {

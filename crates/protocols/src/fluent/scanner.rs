@@ -1,5 +1,6 @@
 //! Finds the end of a MessagePack value, whose bytes may arrive in parts.
 
+use super::head::scalar_length;
 use super::{MsgpackError, MsgpackHead};
 
 /// Scans one value after the other, and keeps its position between the parts of one, so that no byte is read twice.
@@ -39,25 +40,20 @@ impl MsgpackScanner {
     pub(super) fn scan(&mut self, bytes: &[u8]) -> Result<Scanned, MsgpackError> {
         while self.outstanding > 0 {
             let rest = usize::try_from(self.at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
+            if let Some(length) = rest.first().and_then(|first| scalar_length(*first)) {
+                self.at = self.at.saturating_add(length as u64);
+                self.count(0);
+                continue;
+            }
             let Some(head) = MsgpackHead::read(rest)? else {
                 let missing = self.outstanding.max(rest.len() as u64 + 1);
                 return Ok(Scanned::Partial(self.at.saturating_add(missing)));
             };
             self.at = self.at.saturating_add(head.bytes as u64).saturating_add(head.payload);
-            self.outstanding -= 1;
-            if let Some(open) = self.open.last_mut() {
-                *open -= 1;
-            }
             if head.is_container() && self.open.len() >= self.depth_max {
                 return Err(MsgpackError::Nesting(self.depth_max));
             }
-            if head.children > 0 {
-                self.open.push(head.children);
-                self.outstanding = self.outstanding.saturating_add(head.children);
-            }
-            while self.open.last() == Some(&0) {
-                self.open.pop();
-            }
+            self.count(head.children);
         }
         if self.at > bytes.len() as u64 {
             return Ok(Scanned::Partial(self.at));
@@ -65,5 +61,20 @@ impl MsgpackScanner {
         let length = std::mem::take(&mut self.at);
         self.outstanding = 1;
         Ok(Scanned::Whole(length))
+    }
+
+    /// Counts a value as scanned, and its children as open.
+    #[inline]
+    fn count(&mut self, children: u64) {
+        self.outstanding = (self.outstanding - 1).saturating_add(children);
+        if let Some(open) = self.open.last_mut() {
+            *open -= 1;
+        }
+        if children > 0 {
+            self.open.push(children);
+        }
+        while self.open.last() == Some(&0) {
+            self.open.pop();
+        }
     }
 }

@@ -166,6 +166,46 @@ fn oracle(record: &[(Value, Value)]) -> String {
     format!("{labels}|-|{line}|{}", attributes.join(";"))
 }
 
+/// Records of which most have the keys of the first, with any values.
+fn similar_records() -> impl Strategy<Value = Vec<Vec<(Value, Value)>>> {
+    let key = || prop::sample::select(vec!["log", "msg", "host", "a", "b"]).prop_map(Value::from);
+    let value = || {
+        prop_oneof![
+            6 => "[a-z/\n]{0,4}".prop_map(Value::from),
+            2 => (-200_i64..200).prop_map(Value::from),
+            1 => Just(Value::Nil),
+            1 => prop::collection::vec((key(), "[a-z]".prop_map(Value::from)), 0..3).prop_map(Value::Map),
+            1 => any_value(),
+        ]
+    };
+    let first = prop::collection::vec((key(), value()), 0..6);
+    let others = prop::collection::vec((prop::collection::vec(value(), 6), 0..20_usize, any_key()), 0..6);
+    (first, others).prop_map(|(first, others)| {
+        let mut records = vec![first.clone()];
+        for (values, changed, key) in others {
+            let keys = first.iter().map(|(key, _)| key.clone());
+            let mut record: Vec<_> = keys.zip(values).collect();
+            // One key differs, or all are equal.
+            if let Some((changed, _)) = record.get_mut(changed) {
+                *changed = key;
+            }
+            records.push(record);
+        }
+        records
+    })
+}
+
+/// An entry in one of the forms of its head, without a time and metadata.
+fn entry(record: Vec<(Value, Value)>, form: u8) -> Value {
+    let none = Value::Ext(0, vec![0; 8]);
+    let head = match form {
+        0 => Value::Array(vec![none, Value::Map(Vec::new())]),
+        1 => Value::from(0),
+        _ => none,
+    };
+    Value::Array(vec![head, Value::Map(record)])
+}
+
 /// Parts of a stream, cut at these places.
 fn parts<'a>(stream: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
     let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(stream.len() + 1)).collect();
@@ -219,6 +259,29 @@ proptest! {
             bytes = pack(&message);
         }
         prop_assert_eq!(decode(&bytes).unwrap().0, [oracle(&record)]);
+    }
+
+    #[test]
+    fn records_of_a_message_equal_the_oracle(
+        records in similar_records(),
+        forms in prop::collection::vec(0_u8..6, 7),
+        is_packed in any::<bool>(),
+        is_wide in any::<bool>(),
+    ) {
+        let entries: Vec<Value> = records.iter().cloned().zip(forms).map(|(record, form)| entry(record, form)).collect();
+        let entries = match is_packed {
+            true => {
+                let mut packed = Vec::new();
+                for entry in &entries {
+                    if is_wide { pack_wide(entry, &mut packed) } else { packed.extend(pack(entry)) }
+                }
+                Value::Binary(packed)
+            }
+            false => Value::Array(entries),
+        };
+        let message = pack(&Value::Array(vec![Value::from("t"), entries]));
+        let want: Vec<String> = records.iter().map(|record| oracle(record)).collect();
+        prop_assert_eq!(decode(&message).unwrap().0, want);
     }
 
     #[test]
