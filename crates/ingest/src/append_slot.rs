@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use bucksaw_env::{Clock, FileCipher, lock};
 use bucksaw_record::Labels;
-use bucksaw_segment::{FrameHeader, FrameKind, RowMeta, Rows};
+use bucksaw_segment::{FrameHeader, FrameKind};
 use tokio::sync::Notify;
 
 use crate::append::{Durability, FrameRecords};
@@ -215,21 +215,12 @@ impl ActiveSegment {
             self.stream_numbers.insert(labels.clone(), number);
         }
         self.end += declaration.len() as u64 + frame_len;
-        let rows = frame_rows(&frame, body);
+        let encoded = body.first().copied().unwrap_or_default();
+        let row_meta = encoded.get(..frame.row_meta_len as usize).unwrap_or_default();
         let stream = known.is_none().then_some(labels);
-        self.segment.publish(self.end, &rows, frame.text_len() as usize, stream, clock.uptime());
+        self.segment.publish(self.end, (&frame, row_meta), stream, clock.uptime());
         Ok(frame)
     }
-}
-
-/// The rows of a frame, for the summary of the segment.
-fn frame_rows(frame: &FrameHeader, body: &[&[u8]]) -> Rows {
-    let encoded = body.first().copied().unwrap_or_default().get(..frame.row_meta_len as usize).unwrap_or_default();
-    let row_meta = match frame.layout_bits {
-        0 => Some(RowMeta::default()),
-        bits => RowMeta::decode(bits, encoded, frame.first_id.time(), frame.count),
-    };
-    row_meta.and_then(|meta| meta.into_rows(frame.first_id, frame.count, frame.accepted)).unwrap_or_default()
 }
 
 /// The frame that declares a stream and its number in a file, encrypted if there is a cipher.

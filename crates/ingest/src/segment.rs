@@ -8,7 +8,7 @@ use std::time::Duration;
 use bucksaw_env::{File, FileCipher, lock};
 use bucksaw_record::{Id, Labels, Millis};
 use bucksaw_segment::queue::{FramePosition, FrameReader, HEADER_LEN, SegmentScan, VERSION, frame_cipher, read_header};
-use bucksaw_segment::{Damage, FileHeader, ReadError, RecordSummary, Rows};
+use bucksaw_segment::{Damage, FileHeader, FrameHeader, ReadError, RecordSummary};
 
 use crate::append::IngestError;
 use crate::segment_file::SegmentFile;
@@ -188,14 +188,20 @@ impl QueueSegment {
     }
 
     /// Makes a written frame readable. `now` is the uptime.
-    pub(crate) fn publish(&self, end: u64, rows: &Rows, text_bytes: usize, stream: Option<&Labels>, now: Duration) {
+    pub(crate) fn publish(
+        &self,
+        end: u64,
+        (frame, row_meta): (&FrameHeader, &[u8]),
+        stream: Option<&Labels>,
+        now: Duration,
+    ) {
         let mut contents = self.contents();
-        contents.append_byte_seconds += text_bytes as f64 * now.saturating_sub(self.opened_at).as_secs_f64();
+        contents.append_byte_seconds += f64::from(frame.text_len()) * now.saturating_sub(self.opened_at).as_secs_f64();
         if let Some(stream) = stream {
             contents.stream_bytes += stream_bytes(stream);
             Arc::make_mut(&mut contents.streams).push(stream.clone());
         }
-        Arc::make_mut(&mut contents.reach).add(rows, text_bytes);
+        Arc::make_mut(&mut contents.reach).add_frame(frame, row_meta);
         drop(contents);
         self.end.store(end, Ordering::Release);
     }

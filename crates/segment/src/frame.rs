@@ -313,6 +313,7 @@ pub(crate) fn is_text_of_rows(text: &[u8], lines: Option<&[u32]>, count: u32) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RecordSummary;
     use crate::row_meta::tests::any_row_meta;
     use bucksaw_record::{Producer, RowAttributes};
     use proptest::prelude::*;
@@ -382,7 +383,12 @@ mod tests {
             row_meta.lines = None;
             row_meta.attributes = RowAttributes::empty();
             let (header, body) = frame(count, &row_meta, "x\n".repeat(count as usize).as_bytes());
-            let rows = Frame::open(9, &header, &body).unwrap().rows().unwrap();
+            let opened = Frame::open(9, &header, &body).unwrap();
+            let rows = opened.rows().unwrap();
+            let (mut of_rows, mut of_frame) = (RecordSummary::default(), RecordSummary::default());
+            of_rows.add(&rows, opened.text().len());
+            of_frame.add_frame(&opened.header, opened.row_meta());
+            prop_assert_eq!(of_frame, of_rows);
             prop_assert_eq!(rows, row_meta.into_rows(Id::new(Millis(50), Producer::new(1), 7), count, Millis(51)).unwrap());
         }
 

@@ -3,7 +3,7 @@
 use bucksaw_binary::{ByteReader, put_varint};
 use bucksaw_record::{Id, Millis, Producer};
 
-use crate::Rows;
+use crate::{FrameHeader, RowMeta, Rows};
 
 /// Maximum number of producers with sequence ranges; above it, any record may be included.
 const PRODUCERS_MAX: usize = 256;
@@ -59,6 +59,18 @@ impl RecordSummary {
         for run in &rows.runs {
             self.add_sequence(run.first_id.producer(), run.first_id.sequence(), run.last().sequence());
         }
+    }
+
+    /// Adds the records of a frame, of which only the times are decoded. Without effect if they are damaged.
+    pub fn add_frame(&mut self, header: &FrameHeader, row_meta: &[u8]) {
+        let first = header.first_id;
+        let Some((low, high)) = RowMeta::id_range(header.layout_bits, row_meta, first, header.count) else { return };
+        self.low = self.low.min(low);
+        self.high = self.high.max(high);
+        self.records += u64::from(header.count);
+        self.text_bytes += u64::from(header.text_len());
+        self.accepted = self.accepted.max(header.accepted);
+        self.add_sequence(first.producer(), first.sequence(), first.sequence().saturating_add(header.count - 1));
     }
 
     /// Adds the records of another summary.
