@@ -1,8 +1,9 @@
 //! The messages of a connection, as they arrive.
 //!
-//! All listeners share a limited amount of memory. Only a small part of a message is read before its memory is
-//! reserved. The length of a message may be unknown until its end, so its reservation grows. A reservation that waits
-//! too long ends the connection, because two messages could wait for each other.
+//! All listeners share a limited amount of memory. Of a message that is not whole only a small part is read before its memory
+//! is reserved. The length of a message may be unknown until its end, so its reservation grows. A reservation that waits too
+//! long ends the connection, because two messages could wait for each other. While there is memory, everything that has
+//! arrived is read at once, so that many short messages cost one read and one append.
 #![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::ops::Range;
@@ -13,7 +14,7 @@ use tokio::time::timeout;
 
 use super::connection_end::FluentEnd;
 use crate::listener_state::ListenerState;
-use crate::socket_reader::{CHUNK_BYTES, SocketReader};
+use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
 
 /// Bytes that are held without a reservation.
 const UNRESERVED_BYTES_MAX: usize = 8 << 10;
@@ -22,6 +23,7 @@ const UNRESERVED_BYTES_MAX: usize = 8 << 10;
 pub(super) struct FluentInbox<'a> {
     shared: &'a ListenerState,
     framer: FluentFramer,
+    message_bytes_max: usize,
     bytes: Vec<u8>,
     /// The start of the first message in `bytes`.
     start: usize,
@@ -34,13 +36,24 @@ pub(super) struct FluentInbox<'a> {
 impl<'a> FluentInbox<'a> {
     /// Creates an empty inbox for messages up to the maximum of the listener. Reserves no memory.
     pub(super) fn new(shared: &'a ListenerState) -> Self {
-        let framer = FluentFramer::new(shared.config.message_bytes());
-        Self { shared, framer, bytes: Vec::new(), start: 0, missing: 1, may_have_more: false, reserved: None }
+        let message_bytes_max = shared.config.message_bytes();
+        let framer = FluentFramer::new(message_bytes_max);
+        Self {
+            shared,
+            framer,
+            message_bytes_max,
+            bytes: Vec::new(),
+            start: 0,
+            missing: 1,
+            may_have_more: false,
+            reserved: None,
+        }
     }
 
     /// Limits the messages from now on, for a handshake.
     pub(super) fn limit(&mut self, message_bytes_max: usize) {
         self.framer = FluentFramer::new(message_bytes_max);
+        self.message_bytes_max = message_bytes_max;
     }
 
     /// The next message, if all of it has arrived.
@@ -79,30 +92,48 @@ impl<'a> FluentInbox<'a> {
     pub(super) async fn read(&mut self, feed: &mut SocketReader<'_>) -> Result<(), FluentEnd> {
         self.bytes.drain(..self.start);
         self.start = 0;
-        if self.bytes.is_empty() {
-            self.bytes = Vec::new();
-            self.reserved = None;
-        } else {
-            self.reserve(self.bytes.len().saturating_add(self.missing)).await?;
-        }
+        let is_started = !self.bytes.is_empty();
+        let wanted = if is_started { self.reservation(self.bytes.len().saturating_add(self.missing)) } else { 0 };
+        self.release_beyond(wanted);
+        self.reserve(wanted).await?;
         if self.shared.is_refusing() && !feed.is_stopped() {
             feed.pause(crate::append_retry::REFUSED_PAUSE).await;
         }
-        let bytes_max = if self.reserved.is_some() { CHUNK_BYTES } else { UNRESERVED_BYTES_MAX };
-        let is_started = !self.bytes.is_empty();
-        let bytes = &mut self.bytes;
-        let next = feed.next(bytes_max, |chunk| {
-            bytes.extend_from_slice(chunk);
-            chunk.len()
-        });
+        let time = self.shared.config.frame_timeout;
+        let next = self.read_arrived(feed);
         let read = if is_started {
-            let time = self.shared.config.frame_timeout;
             timeout(time, next).await.map_err(|_| FluentEnd::Sender("the rest of a message did not arrive in time"))?
         } else {
             next.await
         };
-        self.may_have_more = read.ok_or(FluentEnd::Closed)? == bytes_max;
+        self.may_have_more = read.ok_or(FluentEnd::Closed)?;
         Ok(())
+    }
+
+    /// Waits for bytes, and reads those that have arrived and for which there is memory. Returns whether there may be more;
+    /// `None` at the end of the stream.
+    async fn read_arrived(&mut self, feed: &mut SocketReader<'_>) -> Option<bool> {
+        loop {
+            if !feed.wait().await {
+                return None;
+            }
+            let ahead = self.reserve_ahead();
+            let is_reserved = self.reserved.is_some() || ahead.is_some();
+            let bytes_max = if is_reserved { CHUNK_BYTES } else { UNRESERVED_BYTES_MAX };
+            let bytes = &mut self.bytes;
+            let read = feed.read(bytes_max, |chunk| {
+                bytes.extend_from_slice(chunk);
+                chunk.len()
+            });
+            match read {
+                SocketRead::Data(count) => {
+                    self.add_reservation(ahead);
+                    return Some(count == bytes_max);
+                }
+                SocketRead::WouldBlock => {}
+                SocketRead::Ended => return None,
+            }
+        }
     }
 
     /// Whether the last read may have left bytes.
@@ -110,24 +141,55 @@ impl<'a> FluentInbox<'a> {
         self.may_have_more
     }
 
-    /// Reserves memory for a message of at least this length.
-    async fn reserve(&mut self, length: usize) -> Result<(), FluentEnd> {
+    /// Memory that is reserved, in bytes.
+    fn held(&self) -> usize {
+        self.reserved.as_ref().map_or(0, SemaphorePermit::num_permits)
+    }
+
+    /// The memory to reserve for a message of at least this length.
+    fn reservation(&self, length: usize) -> usize {
         if length <= UNRESERVED_BYTES_MAX {
-            return Ok(());
+            return 0;
         }
-        let max = self.shared.config.partial_bytes_max.max(1);
-        let wanted = length.min(self.shared.config.message_bytes()).next_power_of_two().min(max);
-        let held = self.reserved.as_ref().map_or(0, SemaphorePermit::num_permits);
-        if wanted <= held {
-            return Ok(());
-        }
-        let more = u32::try_from(wanted - held).unwrap_or(u32::MAX);
+        length.min(self.message_bytes_max).next_power_of_two().min(self.shared.config.partial_bytes_max.max(1))
+    }
+
+    /// Waits until this much memory is reserved.
+    async fn reserve(&mut self, wanted: usize) -> Result<(), FluentEnd> {
+        let Some(more) = wanted.checked_sub(self.held()).filter(|more| *more > 0) else { return Ok(()) };
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
         let acquired = timeout(self.shared.config.frame_timeout, self.shared.frame_bytes().acquire_many(more)).await;
-        match (acquired, &mut self.reserved) {
-            (Ok(Ok(more)), Some(held)) => held.merge(more),
-            (Ok(Ok(first)), none) => *none = Some(first),
-            _ => return Err(FluentEnd::Sender("other senders use the memory for long messages")),
-        }
+        let Ok(Ok(more)) = acquired else {
+            return Err(FluentEnd::Sender("other senders use the memory for long messages"));
+        };
+        self.add_reservation(Some(more));
         Ok(())
+    }
+
+    /// Reserves memory for what may have arrived, if it is free. A client that has not logged in gets none.
+    fn reserve_ahead(&self) -> Option<SemaphorePermit<'a>> {
+        let is_allowed = self.message_bytes_max >= CHUNK_BYTES;
+        is_allowed.then(|| self.shared.frame_bytes().try_acquire_many(CHUNK_BYTES as u32).ok()).flatten()
+    }
+
+    fn add_reservation(&mut self, more: Option<SemaphorePermit<'a>>) {
+        match (more, &mut self.reserved) {
+            (Some(more), Some(held)) => held.merge(more),
+            (Some(first), none) => *none = Some(first),
+            (None, _) => {}
+        }
+    }
+
+    /// Frees memory beyond this reservation: what was read ahead, or all between two messages.
+    fn release_beyond(&mut self, wanted: usize) {
+        let more = self.held().saturating_sub(wanted);
+        if wanted == 0 {
+            self.reserved = None;
+        } else if let Some(held) = &mut self.reserved {
+            drop(held.split(more));
+        }
+        if self.bytes.capacity() > 2 * wanted.max(UNRESERVED_BYTES_MAX) || self.bytes.is_empty() {
+            self.bytes.shrink_to(0);
+        }
     }
 }

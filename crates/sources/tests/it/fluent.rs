@@ -111,6 +111,23 @@ async fn a_long_message_arrives_in_parts_and_a_longer_one_is_refused() {
 }
 
 #[tokio::test]
+async fn short_messages_that_arrived_together_are_appended_together() {
+    // With memory for a read of all of them, and without.
+    for (partial_bytes_max, appends) in [(1 << 20, 1..=2), (1, 4..=12)] {
+        let config = Config { record_bytes_max: 4_000, partial_bytes_max, ..Config::default() };
+        let mut node = start(Durability::Fast, None, config).await;
+        let mut socket = node.connect().await;
+        let line = "x".repeat(100);
+        let before = node.queue.appends();
+        socket.write_all(&message(&line, "").repeat(300)).await.unwrap();
+        node.until_records(300).await;
+        let count = node.queue.appends() - before;
+        assert!(appends.contains(&count), "{count} appends");
+        node.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn other_protocols_and_silent_senders_are_refused() {
     let config = Config { frame_timeout: Duration::from_millis(20), ..Config::default() };
     let mut node = start(Durability::Fast, None, config).await;
