@@ -19,6 +19,10 @@ use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
 /// Bytes that are held without a reservation.
 const UNRESERVED_BYTES_MAX: usize = 8 << 10;
 
+/// Bytes that are read at once while memory is free. As few as the caches of a core hold several times, because each byte is
+/// copied several times on its way to the queue.
+const AHEAD_BYTES: usize = 64 << 10;
+
 /// What has arrived and is not yet decoded.
 pub(super) struct FluentInbox<'a> {
     shared: &'a ListenerState,
@@ -118,8 +122,11 @@ impl<'a> FluentInbox<'a> {
                 return None;
             }
             let ahead = self.reserve_ahead();
-            let is_reserved = self.reserved.is_some() || ahead.is_some();
-            let bytes_max = if is_reserved { CHUNK_BYTES } else { UNRESERVED_BYTES_MAX };
+            let bytes_max = match (&self.reserved, &ahead) {
+                (Some(_), _) => self.missing.clamp(AHEAD_BYTES, CHUNK_BYTES),
+                (None, Some(_)) => AHEAD_BYTES,
+                (None, None) => UNRESERVED_BYTES_MAX,
+            };
             let bytes = &mut self.bytes;
             let read = feed.read(bytes_max, |chunk| {
                 bytes.extend_from_slice(chunk);
@@ -168,8 +175,8 @@ impl<'a> FluentInbox<'a> {
 
     /// Reserves memory for what may have arrived, if it is free. A client that has not logged in gets none.
     fn reserve_ahead(&self) -> Option<SemaphorePermit<'a>> {
-        let is_allowed = self.message_bytes_max >= CHUNK_BYTES;
-        is_allowed.then(|| self.shared.frame_bytes().try_acquire_many(CHUNK_BYTES as u32).ok()).flatten()
+        let is_allowed = self.reserved.is_none() && self.message_bytes_max >= AHEAD_BYTES;
+        is_allowed.then(|| self.shared.frame_bytes().try_acquire_many(AHEAD_BYTES as u32).ok()).flatten()
     }
 
     fn add_reservation(&mut self, more: Option<SemaphorePermit<'a>>) {
