@@ -73,6 +73,13 @@ impl<'a> MsgpackReader<'a> {
         })
     }
 
+    /// The next value, to which the reader stays.
+    #[inline]
+    pub(super) fn peek(&self) -> Result<MsgpackValue<'a>, MsgpackError> {
+        let mut ahead = *self;
+        ahead.value()
+    }
+
     /// The bytes of the next value with all that it contains. Nesting is not bounded here: [`MsgpackScanner`](super::scanner::MsgpackScanner)
     /// has checked the message.
     #[inline]

@@ -20,7 +20,7 @@ const HOST_KEYS: [&[u8]; 2] = [b"host", b"hostname"];
 const CONTAINER_KEYS: [&[u8]; 1] = [b"container_name"];
 
 /// The maximum depth to which maps are opened. A deeper map stays JSON text.
-const FLATTEN_DEPTH_MAX: u32 = 8;
+pub(super) const FLATTEN_DEPTH_MAX: u32 = 8;
 
 /// The pairs of a record that are no attributes, by their positions.
 #[derive(Debug, Default)]

@@ -11,11 +11,15 @@ fn message(tag: &[u8], time: Value, record: Value) -> Vec<u8> {
     pack(&Value::Array(vec![Value::Binary(tag.to_vec()), time, record]))
 }
 
-/// The event of a record with string keys, at the time of arrival, without the tag.
+/// The event of a record with string keys, at the time of arrival, without the tag: also of one that follows others with the
+/// same keys.
 fn event(record: &[(&str, Value)]) -> String {
-    let record = record.iter().map(|(key, value)| (Value::from(*key), value.clone())).collect();
-    let (events, message) = decode(&message(b"t", Value::Nil, Value::Map(record))).unwrap();
-    assert_eq!((message.decoded.rejected, events.len()), (0, 1));
+    let record = Value::Map(record.iter().map(|(key, value)| (Value::from(*key), value.clone())).collect());
+    let entry = Value::Array(vec![Value::Ext(0, vec![0; 8]), record]);
+    let entries = Value::Array(vec![entry; 4]);
+    let (events, message) = decode(&pack(&Value::Array(vec![text("t"), entries]))).unwrap();
+    assert_eq!((message.decoded.rejected, events.len()), (0, 4));
+    assert!(events.iter().all(|event| *event == events[0]), "{events:?}");
     let labels_and_rest = events[0].split_once('|').unwrap();
     let labels = labels_and_rest.0.trim_end_matches("tag=t").trim_end_matches(',');
     format!("{labels}{}", labels_and_rest.1)

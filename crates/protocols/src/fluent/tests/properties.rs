@@ -179,12 +179,15 @@ fn similar_records() -> impl Strategy<Value = Vec<Vec<(Value, Value)>>> {
         ]
     };
     let first = prop::collection::vec((key(), value()), 0..6);
-    let others = prop::collection::vec((prop::collection::vec(value(), 6), 0..20_usize, any_key()), 0..6);
+    let change = || prop_oneof![2 => value().prop_map(Ok), 5 => "[a-z]{0,40}".prop_map(Err)];
+    let others = prop::collection::vec((prop::collection::vec(change(), 6), 0..20_usize, any_key()), 0..6);
     (first, others).prop_map(|(first, others)| {
         let mut records = vec![first.clone()];
-        for (values, changed, key) in others {
-            let keys = first.iter().map(|(key, _)| key.clone());
-            let mut record: Vec<_> = keys.zip(values).collect();
+        for (changes, changed, key) in others {
+            let changed_pair = |((key, value), change): (&(Value, Value), Result<Value, String>)| {
+                (key.clone(), change.unwrap_or_else(|text| with_text(value, &text)))
+            };
+            let mut record: Vec<_> = first.iter().zip(changes).map(changed_pair).collect();
             // One key differs, or all are equal.
             if let Some((changed, _)) = record.get_mut(changed) {
                 *changed = key;
@@ -193,6 +196,17 @@ fn similar_records() -> impl Strategy<Value = Vec<Vec<(Value, Value)>>> {
         }
         records
     })
+}
+
+/// A value with another text in place of each of its strings, keys aside.
+fn with_text(value: &Value, text: &str) -> Value {
+    match value {
+        Value::String(_) => Value::from(text),
+        Value::Map(pairs) => {
+            Value::Map(pairs.iter().map(|(key, value)| (key.clone(), with_text(value, text))).collect())
+        }
+        other => other.clone(),
+    }
 }
 
 /// An entry in one of the forms of its head, without a time and metadata.
