@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use bucksaw_env::lock;
 use bucksaw_tls::{PeerIdentity, ServerSession};
+use bytes::BufMut as _;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::TcpStream;
 
@@ -77,6 +78,23 @@ impl Socket {
         match self {
             Self::Plain(tcp) => tcp.try_read(buffer),
             Self::Tls(tls) => tls.try_read(buffer),
+        }
+    }
+
+    /// Reads up to `bytes_max` bytes to the end of a buffer, without waiting. 0 is the end.
+    pub(crate) fn try_read_into(&self, buffer: &mut Vec<u8>, bytes_max: usize) -> io::Result<usize> {
+        match self {
+            Self::Plain(tcp) => {
+                buffer.reserve_exact(bytes_max);
+                tcp.try_read_buf(&mut buffer.limit(bytes_max))
+            }
+            Self::Tls(tls) => {
+                let before = buffer.len();
+                buffer.resize(before + bytes_max, 0);
+                let read = tls.try_read(buffer.get_mut(before..).unwrap_or_default());
+                buffer.truncate(before + read.as_ref().map_or(0, |count| *count));
+                read
+            }
         }
     }
 

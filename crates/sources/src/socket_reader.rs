@@ -44,6 +44,16 @@ pub(crate) enum SocketRead<T> {
     Ended,
 }
 
+impl SocketRead<usize> {
+    fn map<T>(self, take: impl FnOnce(usize) -> T) -> SocketRead<T> {
+        match self {
+            Self::Data(count) => SocketRead::Data(take(count)),
+            Self::WouldBlock => SocketRead::WouldBlock,
+            Self::Ended => SocketRead::Ended,
+        }
+    }
+}
+
 impl<'a> SocketReader<'a> {
     /// Creates a reader that ends after `stop`. Reads nothing yet.
     pub(crate) fn new(socket: &'a Socket, stop: watch::Receiver<bool>, clock: Arc<dyn Clock>) -> Self {
@@ -92,22 +102,36 @@ impl<'a> SocketReader<'a> {
         with_chunk(|chunk| {
             let bytes_max = bytes_max.min(chunk.len());
             let buffer = chunk.get_mut(..bytes_max).unwrap_or_default();
-            match self.socket.try_read(buffer) {
-                Ok(0) => {
-                    self.ended = true;
-                    SocketRead::Ended
-                }
-                Ok(count) => SocketRead::Data(take(buffer.get(..count).unwrap_or_default())),
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                    SocketRead::WouldBlock
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "connection reset");
-                    self.ended = true;
-                    SocketRead::Ended
-                }
-            }
+            let read = self.socket.try_read(buffer);
+            self.outcome(read).map(|count| take(buffer.get(..count).unwrap_or_default()))
         })
+    }
+
+    /// The same to the end of a buffer. Returns the number of bytes.
+    pub(crate) fn read_into(&mut self, buffer: &mut Vec<u8>, bytes_max: usize) -> SocketRead<usize> {
+        if self.ended {
+            return SocketRead::Ended;
+        }
+        let read = self.socket.try_read_into(buffer, bytes_max);
+        self.outcome(read)
+    }
+
+    fn outcome(&mut self, read: io::Result<usize>) -> SocketRead<usize> {
+        match read {
+            Ok(0) => {
+                self.ended = true;
+                SocketRead::Ended
+            }
+            Ok(count) => SocketRead::Data(count),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                SocketRead::WouldBlock
+            }
+            Err(error) => {
+                tracing::debug!(%error, "connection reset");
+                self.ended = true;
+                SocketRead::Ended
+            }
+        }
     }
 
     /// Waits for bytes and reads up to `bytes_max` of them; `None` at the end, as in [`Self::wait`].

@@ -25,6 +25,8 @@ pub(super) struct FluentEntries {
     group_attributes: usize,
     /// The keys of the record before, if it is of the same message.
     layout: RecordLayout,
+    /// The labels of records with these keys, if none is in the record.
+    layout_labels: Option<Labels>,
     line: Vec<u8>,
     /// The name of an attribute.
     path: String,
@@ -91,7 +93,7 @@ impl FluentEntries {
     /// Reads the next entry and passes its event on, if its record has the keys of the one before. `None`, without effect, if
     /// it must be read as any other.
     fn entry_of_layout(&mut self, values: &mut MsgpackReader<'_>, target: &mut EntryTarget<'_>) -> Option<()> {
-        let Self { stream, message_labels, layout, attributes, .. } = self;
+        let Self { stream, message_labels, layout, layout_labels, attributes, .. } = self;
         if layout.is_empty() {
             return None;
         }
@@ -100,7 +102,11 @@ impl FluentEntries {
         stream.reset((*message_labels)?);
         let line = layout.read(&mut ahead, stream, attributes)?;
         *values = ahead;
-        target.decoded.push(target.sink, &stream.get(), &Event { time, line, attributes });
+        let event = Event { time, line, attributes };
+        match layout_labels {
+            Some(labels) => target.decoded.push(target.sink, labels, &event),
+            None => target.decoded.push(target.sink, &stream.get(), &event),
+        }
         Some(())
     }
 
@@ -142,7 +148,7 @@ impl FluentEntries {
 
     /// Reads an event into the buffers.
     fn build(&mut self, tag: &[u8], metadata: Option<&[u8]>, record: &FluentRecord<'_>) -> Result<(), EntryError> {
-        let Self { stream, message_labels, attributes, group_attributes, layout, line, path } = self;
+        let Self { stream, message_labels, attributes, group_attributes, layout, layout_labels, line, path } = self;
         attributes.truncate(*group_attributes);
         line.clear();
         // The first record of a message may be the only one.
@@ -166,6 +172,7 @@ impl FluentEntries {
         read_record(record, line, stream, attributes, path)?;
         if is_alone && !is_first {
             layout.learn(record, attributes, *group_attributes);
+            *layout_labels = (!layout.is_empty() && !layout.has_labels()).then(|| stream.get());
         }
         Ok(())
     }

@@ -48,6 +48,11 @@ impl RecordLayout {
         self.parts.is_empty()
     }
 
+    /// Whether a value is a label.
+    pub(super) fn has_labels(&self) -> bool {
+        self.parts.iter().any(|(_, part)| matches!(part, RecordPart::Label(_)))
+    }
+
     /// Takes the keys of a record that was read, if it has a line and each other value is one label or attribute. `attributes` has
     /// those of the record behind the first `attributes_before`, and keeps their names until the next call of [`Self::read`].
     pub(super) fn learn(&mut self, record: &FluentRecord<'_>, attributes: &AttributeList, attributes_before: usize) {

@@ -127,17 +127,13 @@ impl<'a> FluentInbox<'a> {
                 (None, Some(_)) => AHEAD_BYTES,
                 (None, None) => UNRESERVED_BYTES_MAX,
             };
-            let bytes = &mut self.bytes;
-            let read = feed.read(bytes_max, |chunk| {
-                bytes.extend_from_slice(chunk);
-                chunk.len()
-            });
-            match read {
+            match feed.read_into(&mut self.bytes, bytes_max) {
                 SocketRead::Data(count) => {
                     self.add_reservation(ahead);
                     return Some(count == bytes_max);
                 }
-                SocketRead::WouldBlock => {}
+                // It may stay so.
+                SocketRead::WouldBlock => self.bytes.shrink_to_fit(),
                 SocketRead::Ended => return None,
             }
         }
