@@ -33,6 +33,9 @@ const FINAL_READ_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bytes from which batches are written.
 const WRITE_BYTES: usize = 64 << 10;
 
+/// Bytes from which a batch is written by itself, because a copy costs more than a write.
+const ALONE_BYTES: usize = 32 << 10;
+
 /// The largest write buffer that is kept.
 const KEPT_BYTES: usize = 1 << 20;
 
@@ -146,6 +149,7 @@ impl Session<'_> {
                     None
                 }
             };
+            let mut alone = None;
             // Many small batches are written at once.
             while let Some(batch) = ready {
                 if batch.frame.len() as u64 > u64::from(frame_bytes_max) {
@@ -158,13 +162,18 @@ impl Session<'_> {
                     bytes.extend_from_slice(&encode_labels(&batch.labels));
                     labels = Arc::clone(&batch.labels);
                 }
-                bytes.extend_from_slice(&batch.frame);
                 number += 1;
+                if bytes.is_empty() && batch.frame.len() >= ALONE_BYTES {
+                    alone = Some(batch);
+                    break;
+                }
+                bytes.extend_from_slice(&batch.frame);
                 ready = if bytes.len() < WRITE_BYTES { self.window.batch(number) } else { None };
             }
             // Counted before the write, because the acknowledgement may arrive before the write returns.
             self.sent.store(number - self.first_batch, Ordering::Release);
-            if let Err(error) = send(&mut socket, &bytes).await {
+            let bytes = alone.as_ref().map_or(&bytes, |batch| &batch.frame);
+            if let Err(error) = send(&mut socket, bytes).await {
                 return error.into();
             }
         }
