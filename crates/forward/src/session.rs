@@ -30,11 +30,9 @@ use crate::send_window::{SendAction, SendWindow};
 /// How long the agent waits for the node's last message after sending has failed.
 const FINAL_READ_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Bytes from which batches are written.
-const WRITE_BYTES: usize = 64 << 10;
-
-/// Bytes from which a batch is written by itself, because a copy costs more than a write.
-const ALONE_BYTES: usize = 32 << 10;
+/// Bytes from which batches are written: a write, which may wake the node, costs more than a copy of them. A batch of this size
+/// is not copied.
+const WRITE_BYTES: usize = 256 << 10;
 
 /// The largest write buffer that is kept.
 const KEPT_BYTES: usize = 1 << 20;
@@ -163,7 +161,7 @@ impl Session<'_> {
                     labels = Arc::clone(&batch.labels);
                 }
                 number += 1;
-                if bytes.is_empty() && batch.frame.len() >= ALONE_BYTES {
+                if bytes.is_empty() && batch.frame.len() >= WRITE_BYTES {
                     alone = Some(batch);
                     break;
                 }

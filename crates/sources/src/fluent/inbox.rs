@@ -19,9 +19,9 @@ use crate::socket_reader::{CHUNK_BYTES, SocketRead, SocketReader};
 /// Bytes that are held without a reservation.
 const UNRESERVED_BYTES_MAX: usize = 8 << 10;
 
-/// Bytes that are read at once while memory is free. As few as the caches of a core hold several times, because each byte is
-/// copied several times on its way to the queue.
-const AHEAD_BYTES: usize = 64 << 10;
+/// Bytes that are read at once while memory is free: few enough that the caches of a core hold them several times, because
+/// each byte is copied several times on its way to the queue.
+const AHEAD_BYTES: usize = 128 << 10;
 
 /// What has arrived and is not yet decoded.
 pub(super) struct FluentInbox<'a> {

@@ -45,6 +45,9 @@ pub use waiting_senders::{WaitingSender, WaitingSenders};
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// How often a sender is read while it has more, before the others of its thread are.
+const READS_PER_TURN: u32 = 2;
+
 /// Reads messages until the sender closes the connection, a message is damaged, or the node stops.
 pub(crate) async fn run(
     socket: &Socket,
@@ -100,6 +103,7 @@ async fn read(
     acks: &mpsc::Sender<PendingAck>,
 ) -> FluentEnd {
     let mut records = FluentRecords::new(shared, client);
+    let mut reads = 0;
     loop {
         if !client.is_valid() {
             shared.count_ended_credential(client);
@@ -111,9 +115,11 @@ async fn read(
         if let Some(end) = end.or(flushed.err()) {
             return end;
         }
-        if inbox.may_have_more() {
+        reads = if inbox.may_have_more() { reads + 1 } else { 0 };
+        if reads == READS_PER_TURN {
             // Other clients of the thread get their share.
             tokio::task::yield_now().await;
+            reads = 0;
         }
         wait_for_rate(feed, client).await;
         if let Err(end) = inbox.read(feed).await {
