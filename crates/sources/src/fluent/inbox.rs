@@ -2,8 +2,8 @@
 //!
 //! All listeners share a limited amount of memory. Of a message that is not whole only a small part is read before its memory
 //! is reserved. The length of a message may be unknown until its end, so its reservation grows. A reservation that waits too
-//! long ends the connection, because two messages could wait for each other. While there is memory, everything that has
-//! arrived is read at once, so that many short messages cost one read and one append.
+//! long ends the connection, because two messages could wait for each other. While half of the memory is free, everything
+//! that has arrived is read at once, so that many short messages cost one read and one append.
 #![expect(clippy::disallowed_methods, reason = "serves real clients over real sockets, in real time")]
 
 use std::ops::Range;
@@ -169,10 +169,14 @@ impl<'a> FluentInbox<'a> {
         Ok(())
     }
 
-    /// Reserves memory for what may have arrived, if it is free. A client that has not logged in gets none.
+    /// Reserves memory for what may have arrived, unless half of all is in use: the rest is for long messages, which cannot do
+    /// without. A client that has not logged in gets none.
     fn reserve_ahead(&self) -> Option<SemaphorePermit<'a>> {
-        let is_allowed = self.reserved.is_none() && self.message_bytes_max >= AHEAD_BYTES;
-        is_allowed.then(|| self.shared.frame_bytes().try_acquire_many(AHEAD_BYTES as u32).ok()).flatten()
+        let free = self.shared.frame_bytes();
+        let is_allowed = self.reserved.is_none()
+            && self.message_bytes_max >= AHEAD_BYTES
+            && free.available_permits() >= self.shared.config.partial_bytes_max / 2;
+        is_allowed.then(|| free.try_acquire_many(AHEAD_BYTES as u32).ok()).flatten()
     }
 
     fn add_reservation(&mut self, more: Option<SemaphorePermit<'a>>) {

@@ -112,14 +112,17 @@ async fn a_long_message_arrives_in_parts_and_a_longer_one_is_refused() {
 
 #[tokio::test]
 async fn short_messages_that_arrived_together_are_appended_together() {
-    // With memory for a read of all of them, and without.
-    for (partial_bytes_max, appends) in [(1 << 20, 1..=2), (1, 4..=12)] {
+    // With memory for a read of all of them; without; and while a long message has more than half of it.
+    for (partial_bytes_max, long_bytes, appends) in [(1 << 20, 0, 1..=2), (1, 0, 4..=12), (500_000, 140_000, 4..=12)] {
         let config = Config { record_bytes_max: 4_000, partial_bytes_max, ..Config::default() };
         let mut node = start(Durability::Fast, None, config).await;
-        let mut socket = node.connect().await;
-        let line = "x".repeat(100);
+        let (mut long, mut socket) = (node.connect().await, node.connect().await);
+        // The beginning of a packed message.
+        let head = [&b"\x92\xa1t\xc6"[..], &200_000_u32.to_be_bytes()].concat();
+        long.write_all(&[head, vec![0xc0; long_bytes]].concat()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
         let before = node.queue.appends();
-        socket.write_all(&message(&line, "").repeat(300)).await.unwrap();
+        socket.write_all(&message(&"x".repeat(100), "").repeat(300)).await.unwrap();
         node.until_records(300).await;
         let count = node.queue.appends() - before;
         assert!(appends.contains(&count), "{count} appends");

@@ -87,6 +87,7 @@ impl ListenerNode {
             Authenticator::open(Path::new(AUTH_FILE), env.clone(), metrics).unwrap()
         });
         let intake = TcpIntake {
+            sender_memory: UnfinishedBytes::new(&config),
             audit: None,
             waiting_senders: waiting_senders.clone(),
             agents: Arc::clone(&agents),
@@ -95,7 +96,6 @@ impl ListenerNode {
             shedder: Arc::clone(&shedder),
             config,
             metrics: Metrics::new(&mut registry),
-            sender_memory: UnfinishedBytes::new(&bucksaw_sources::Config::default()),
             slots: ConnectionSlots::new(10_000),
         };
         let ticking = Arc::downgrade(&queue);
