@@ -17,7 +17,7 @@ pub(super) struct RecordLayout {
     /// What is encoded before each value: its key, and the heads and keys of maps that begin there.
     before: Vec<u8>,
     /// For each value: what is before it in `before`, and what it is. Empty if there is no layout.
-    parts: Vec<(Range<usize>, RecordPart)>,
+    parts: Vec<(Range<usize>, FluentPart)>,
     /// The number of attributes before those of the record.
     attributes_before: usize,
     /// How many records are not learned, because it was in vain before.
@@ -30,7 +30,7 @@ const PAUSE_MAX: u32 = 64;
 
 /// What a value of a record is.
 #[derive(Clone, Copy, Debug)]
-enum RecordPart {
+enum FluentPart {
     Line,
     Label(RecordLabel),
     Attribute,
@@ -50,7 +50,7 @@ impl RecordLayout {
 
     /// Whether a value is a label.
     pub(super) fn has_labels(&self) -> bool {
-        self.parts.iter().any(|(_, part)| matches!(part, RecordPart::Label(_)))
+        self.parts.iter().any(|(_, part)| matches!(part, FluentPart::Label(_)))
     }
 
     /// Takes the keys of a record that was read, if it has a line and each other value is one label or attribute. `attributes` has
@@ -65,7 +65,7 @@ impl RecordLayout {
         (self.pause, self.pause_next) = (self.pause_next, (2 * self.pause_next).clamp(1, PAUSE_MAX));
         self.attributes_before = attributes_before;
         let count = self.take_pairs(record).and(attributes.len().checked_sub(attributes_before));
-        let is_attribute = |(_, part): &&(Range<usize>, RecordPart)| matches!(part, RecordPart::Attribute);
+        let is_attribute = |(_, part): &&(Range<usize>, FluentPart)| matches!(part, FluentPart::Attribute);
         if count != Some(self.parts.iter().filter(is_attribute).count()) {
             self.clear();
         }
@@ -77,12 +77,12 @@ impl RecordLayout {
         for position in 0..count {
             let key = values.text_or_skip().ok()?;
             let part = match (values.peek().ok()?, known.label(position)) {
-                (MsgpackValue::Text(_) | MsgpackValue::Binary(_), Some(label)) => RecordPart::Label(label),
-                (MsgpackValue::Text(_) | MsgpackValue::Binary(_), None) if known.is_line(position) => RecordPart::Line,
-                (MsgpackValue::Text(_) | MsgpackValue::Binary(_), None) => RecordPart::Attribute,
+                (MsgpackValue::Text(_) | MsgpackValue::Binary(_), Some(label)) => FluentPart::Label(label),
+                (MsgpackValue::Text(_) | MsgpackValue::Binary(_), None) if known.is_line(position) => FluentPart::Line,
+                (MsgpackValue::Text(_) | MsgpackValue::Binary(_), None) => FluentPart::Attribute,
                 // With a string as value it could be preferred to what is the line or a label here.
                 _ if key.is_some_and(is_known_key) => return None,
-                _ => RecordPart::Attribute,
+                _ => FluentPart::Attribute,
             };
             self.take_value(part, &mut start, &mut values, FLATTEN_DEPTH_MAX)?;
         }
@@ -92,7 +92,7 @@ impl RecordLayout {
     /// Takes the next value, and what is before it from `start` on; of a map that is opened each of its values.
     fn take_value<'a>(
         &mut self,
-        part: RecordPart,
+        part: FluentPart,
         start: &mut MsgpackReader<'a>,
         values: &mut MsgpackReader<'a>,
         depth_left: u32,
@@ -133,16 +133,16 @@ impl RecordLayout {
             values.strip(self.before.get(before.clone())?)?;
             let mut rest = *values;
             match (part, rest.value().ok()?) {
-                (RecordPart::Line, MsgpackValue::Text(text) | MsgpackValue::Binary(text)) => line = Some(text),
-                (RecordPart::Label(label), MsgpackValue::Text(text) | MsgpackValue::Binary(text)) => {
+                (FluentPart::Line, MsgpackValue::Text(text) | MsgpackValue::Binary(text)) => line = Some(text),
+                (FluentPart::Label(label), MsgpackValue::Text(text) | MsgpackValue::Binary(text)) => {
                     label.try_push(text, stream).then_some(())?;
                 }
-                (RecordPart::Attribute, MsgpackValue::Text(text) | MsgpackValue::Binary(text)) => {
+                (FluentPart::Attribute, MsgpackValue::Text(text) | MsgpackValue::Binary(text)) => {
                     attributes.set_value(attribute, |out| out.extend_from_slice(text));
                     attribute += 1;
                 }
-                (RecordPart::Attribute, MsgpackValue::Nil | MsgpackValue::Map(_)) => return None,
-                (RecordPart::Attribute, _) => {
+                (FluentPart::Attribute, MsgpackValue::Nil | MsgpackValue::Map(_)) => return None,
+                (FluentPart::Attribute, _) => {
                     rest = *values;
                     attributes.set_value(attribute, |out| write_text(&mut rest, out)).ok()?;
                     attribute += 1;
