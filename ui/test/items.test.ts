@@ -54,6 +54,7 @@ describe("stored items", () => {
       ["bucksaw.saved.null", "null"],
       ["bucksaw.saved.text", '"x"'],
       ["bucksaw.saved.timeless", '{"value":"/"}'],
+      ["bucksaw.saved.endless", '{"at":1e999,"value":"/"}'],
       ["bucksaw.savedother", '{"at":1,"value":"/"}'],
     ]);
     expect(names(items)).toEqual([]);

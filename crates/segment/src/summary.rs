@@ -65,12 +65,15 @@ impl RecordSummary {
     pub fn add_frame(&mut self, header: &FrameHeader, row_meta: &[u8]) {
         let first = header.first_id;
         let Some((low, high)) = RowMeta::id_range(header.layout_bits, row_meta, first, header.count) else { return };
-        self.low = self.low.min(low);
-        self.high = self.high.max(high);
-        self.records += u64::from(header.count);
-        self.text_bytes += u64::from(header.text_len());
-        self.accepted = self.accepted.max(header.accepted);
-        self.add_sequence(first.producer(), first.sequence(), first.sequence().saturating_add(header.count - 1));
+        let last = first.sequence().saturating_add(header.count - 1);
+        self.merge(&Self {
+            low,
+            high,
+            records: u64::from(header.count),
+            text_bytes: u64::from(header.text_len()),
+            accepted: header.accepted,
+            producers: Some(vec![(first.producer(), first.sequence(), last)]),
+        });
     }
 
     /// Adds the records of another summary.

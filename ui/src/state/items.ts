@@ -30,7 +30,7 @@ export function members(items: Items, list: List): Member[] {
   for (const [key, text] of items) {
     if (!key.startsWith(prefix)) continue;
     const { at, value } = (read(text) ?? {}) as Partial<Member>;
-    if (typeof at === "number") found.push({ name: key.slice(prefix.length), at, value });
+    if (typeof at === "number" && Number.isFinite(at)) found.push({ name: key.slice(prefix.length), at, value });
   }
   return found.sort((a, b) => b.at - a.at || (a.name < b.name ? -1 : 1)).slice(0, MAX[list]);
 }

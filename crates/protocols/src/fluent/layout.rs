@@ -76,13 +76,12 @@ impl RecordLayout {
         let mut start = record.start();
         for position in 0..count {
             let key = values.text_or_skip().ok()?;
-            let part = match (values.peek().ok()?, known.label(position)) {
-                (MsgpackValue::Text(_) | MsgpackValue::Binary(_), Some(label)) => FluentPart::Label(label),
-                (MsgpackValue::Text(_) | MsgpackValue::Binary(_), None) if known.is_line(position) => FluentPart::Line,
-                (MsgpackValue::Text(_) | MsgpackValue::Binary(_), None) => FluentPart::Attribute,
+            let part = match known.label(position) {
+                Some(label) => FluentPart::Label(label),
+                None if known.is_line(position) => FluentPart::Line,
                 // With a string as value it could be preferred to what is the line or a label here.
-                _ if key.is_some_and(is_known_key) => return None,
-                _ => FluentPart::Attribute,
+                None if key.is_some_and(is_known_key) && values.peek().ok()?.text().is_none() => return None,
+                None => FluentPart::Attribute,
             };
             self.take_value(part, &mut start, &mut values, FLATTEN_DEPTH_MAX)?;
         }
@@ -132,22 +131,20 @@ impl RecordLayout {
         for (before, part) in &self.parts {
             values.strip(self.before.get(before.clone())?)?;
             let mut rest = *values;
-            match (part, rest.value().ok()?) {
-                (FluentPart::Line, MsgpackValue::Text(text) | MsgpackValue::Binary(text)) => line = Some(text),
-                (FluentPart::Label(label), MsgpackValue::Text(text) | MsgpackValue::Binary(text)) => {
-                    label.try_push(text, stream).then_some(())?;
-                }
-                (FluentPart::Attribute, MsgpackValue::Text(text) | MsgpackValue::Binary(text)) => {
+            let value = rest.value().ok()?;
+            match (part, value.text()) {
+                (FluentPart::Line, Some(text)) => line = Some(text),
+                (FluentPart::Label(label), Some(text)) => label.try_push(text, stream).then_some(())?,
+                (FluentPart::Attribute, Some(text)) => {
                     attributes.set_value(attribute, |out| out.extend_from_slice(text));
                     attribute += 1;
                 }
-                (FluentPart::Attribute, MsgpackValue::Nil | MsgpackValue::Map(_)) => return None,
-                (FluentPart::Attribute, _) => {
+                (FluentPart::Attribute, None) if !matches!(value, MsgpackValue::Nil | MsgpackValue::Map(_)) => {
                     rest = *values;
                     attributes.set_value(attribute, |out| write_text(&mut rest, out)).ok()?;
                     attribute += 1;
                 }
-                _ => return None,
+                (_, None) => return None,
             }
             *values = rest;
         }

@@ -26,6 +26,17 @@ pub(super) enum MsgpackValue<'a> {
     Extension(i8, &'a [u8]),
 }
 
+impl<'a> MsgpackValue<'a> {
+    /// The bytes of a string, of either type.
+    #[inline]
+    pub(super) fn text(self) -> Option<&'a [u8]> {
+        match self {
+            Self::Text(text) | Self::Binary(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
 /// The values of a message, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MsgpackReader<'a>(&'a [u8]);
