@@ -28,6 +28,10 @@ pub struct Config {
     /// Memory for the index of segments, in bytes; about 1.4 KB each, more with many streams. When it is used up, nothing is
     /// accepted until stores have fetched some; from half of it on, segments are closed by size only.
     pub index_bytes_max: u64,
+    /// Memory for the newest frames, in bytes, from which [`Queue::take_recent`] saves one reader the read of the file.
+    ///
+    /// [`Queue::take_recent`]: crate::Queue::take_recent
+    pub recent_bytes_max: usize,
     /// The maximum number of remembered idempotency keys, of about 80 bytes each. The oldest are forgotten first, and all after a
     /// day; a retry of a forgotten batch may be stored as new records.
     pub keys_max: usize,
@@ -48,6 +52,7 @@ impl Default for Config {
             free_bytes_min: 0,
             unsynced_bytes_max: 32 << 20,
             index_bytes_max: 128 << 20,
+            recent_bytes_max: 0,
             keys_max: 900_000,
             key_sections_max: 1 << 18,
         }

@@ -22,6 +22,7 @@ use crate::index_memory::QueueIndexMemory;
 use crate::keys::IdempotencyKeys;
 use crate::metrics::Metrics;
 use crate::queue_file::DamagedQueueFile;
+use crate::recent_frames::{RecentFrame, RecentFrames};
 use crate::segment::{AckCallback, QueueSegment, SegmentState, SegmentView};
 use crate::segment_file::FileTarget;
 use crate::stall::RunningSince;
@@ -39,6 +40,8 @@ pub struct Queue {
     pub(crate) segments: Mutex<BTreeMap<Id, Arc<QueueSegment>>>,
     /// Quarantined files.
     pub(crate) damaged_files: Mutex<Vec<DamagedQueueFile>>,
+    /// The newest frames, if a reader wants them. Locked after a slot, briefly.
+    recent_frames: Mutex<RecentFrames>,
     pub(crate) idempotency_keys: IdempotencyKeys,
     pub(crate) halt_state: HaltState,
     pub(crate) index_memory: QueueIndexMemory,
@@ -101,6 +104,7 @@ impl Queue {
             bulk_slot: AppendSlot::new(Durability::Bulk),
             segments: Mutex::default(),
             damaged_files: Mutex::default(),
+            recent_frames: Mutex::default(),
             halt_state: HaltState::default(),
             index_memory: QueueIndexMemory::default(),
             ticking: RunningSince::default(),
@@ -138,6 +142,12 @@ impl Queue {
             Err(_) => drop(self.metrics.refused_appends.inc()),
         }
         appended
+    }
+
+    /// Takes the frame that an append wrote to a segment from the offset `start` on, if memory still has it. Its labels are
+    /// among those of the segment.
+    pub fn take_recent(&self, segment: Id, start: u64) -> Option<RecentFrame> {
+        lock(&self.recent_frames).take(segment, start)
     }
 
     fn try_append(
@@ -207,8 +217,15 @@ impl Queue {
             Some(active) => active,
             none => none.insert(self.open_segment(slot, version)?),
         };
+        let start = active.end;
         match active.append(&*self.env.clock, labels, header, body) {
-            Ok(header) => Ok((Arc::clone(&active.segment), header)),
+            Ok(header) => {
+                if self.config.recent_bytes_max > 0 {
+                    let place = (active.segment.id(), start..active.end);
+                    lock(&self.recent_frames).push(self.config.recent_bytes_max, place, header, body);
+                }
+                Ok((Arc::clone(&active.segment), header))
+            }
             Err(error) => {
                 // The file may have a part of the frame, which is truncated. If that fails, too, the file is closed: readers
                 // and stores stop at the published end.

@@ -76,7 +76,7 @@ impl Socket {
     /// Reads without waiting. 0 is the end.
     pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Plain(tcp) => tcp.try_read(buffer),
+            Self::Plain(tcp) => try_read(tcp, buffer),
             Self::Tls(tls) => tls.try_read(buffer),
         }
     }
@@ -86,7 +86,7 @@ impl Socket {
         match self {
             Self::Plain(tcp) => {
                 buffer.reserve_exact(bytes_max);
-                tcp.try_read_buf(&mut buffer.limit(bytes_max))
+                read_until_empty(tcp, bytes_max, || tcp.try_read_buf(&mut buffer.limit(bytes_max)))
             }
             Self::Tls(tls) => {
                 let before = buffer.len();
@@ -253,8 +253,31 @@ impl AsyncWrite for Socket {
 
 impl Read for NonBlocking<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.try_read(buffer)
+        try_read(self.0, buffer)
     }
+}
+
+fn try_read(tcp: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    read_until_empty(tcp, buffer.len(), || tcp.try_read(buffer))
+}
+
+/// Reads up to `bytes_max` bytes. A read of fewer has emptied the socket, so the next one needs no call to learn that.
+fn read_until_empty(
+    tcp: &TcpStream,
+    bytes_max: usize,
+    read: impl FnOnce() -> io::Result<usize>,
+) -> io::Result<usize> {
+    let mut emptied = None;
+    let read = tcp.try_io(Interest::READABLE, || {
+        let count = read()?;
+        if (1..bytes_max).contains(&count) {
+            emptied = Some(count);
+            // Makes the runtime wait for more bytes. The end of the stream needs no wait: the runtime keeps it.
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        Ok(count)
+    });
+    emptied.map_or(read, Ok)
 }
 
 impl Write for NonBlocking<'_> {

@@ -151,4 +151,12 @@ impl Batch<'_> {
         out.extend_from_slice(self.text);
         out
     }
+
+    /// Makes a frame of the queue a frame of the wire. `frame` has room for a header of [`FrameHeader::LEN`] bytes, and the
+    /// body behind it, which `header` describes.
+    pub fn encode_in_place(header: FrameHeader, frame: &mut [u8]) {
+        if let Some((head, body)) = frame.split_first_chunk_mut() {
+            *head = FrameHeader { stream: 0, ..header }.encode(0, &[body]);
+        }
+    }
 }

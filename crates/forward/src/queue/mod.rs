@@ -36,6 +36,9 @@ const SEGMENT_AGE: Duration = Duration::from_secs(3);
 /// The smallest and the largest size at which segments are closed, in bytes.
 const SEGMENT_BYTES: (u64, u64) = (256 << 10, 16 << 20);
 
+/// Memory for frames that are not yet in the send window, in bytes.
+const RECENT_BYTES: usize = 512 << 10;
+
 /// The number of segments into which a full queue is divided.
 const SEGMENTS: u64 = 32;
 
@@ -61,6 +64,7 @@ pub fn queue_config(bytes_max: u64) -> bucksaw_ingest::Config {
         fast_slots: 1,
         committed_grace: Duration::ZERO,
         committed_segments_max: 0,
+        recent_bytes_max: RECENT_BYTES,
         ..bucksaw_ingest::Config::default()
     }
 }

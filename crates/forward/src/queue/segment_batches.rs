@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bucksaw_ingest::{QueueSegment, SegmentState, SegmentView};
+use bucksaw_ingest::{Queue, QueueSegment, RecentFrame, SegmentState, SegmentView};
 use bucksaw_record::{Id, Labels};
 use bucksaw_segment::queue::{FramePosition, FrameReader, HEADER_LEN};
 use bucksaw_segment::{FrameKind, ReadError};
@@ -69,12 +69,17 @@ impl SegmentBatches {
         self.at >= self.segment.end()
     }
 
-    /// The next batch.
+    /// The next batch, from the memory of the queue if that still has it.
     ///
     /// # Errors
     /// A frame cannot be read. The next call tries it again.
-    pub(super) fn next(&mut self) -> Result<NextBatch, ReadError> {
+    pub(super) fn next(&mut self, queue: &Queue) -> Result<NextBatch, ReadError> {
         loop {
+            if self.reading.is_none()
+                && let Some(frame) = queue.take_recent(self.id(), self.at)
+            {
+                return Ok(NextBatch::Batch(self.recent_batch(frame)));
+            }
             let mut reading = match self.reading.take() {
                 Some(reading) => reading,
                 None => {
@@ -115,19 +120,31 @@ impl SegmentBatches {
                     row_meta: frame.row_meta(),
                     text: frame.text(),
                 };
-                let (frame, records, text_bytes) = (batch.encode(), header.count, frame.text().len());
-                let labels = self.labels_of(header.stream as usize, reading);
+                let (frame, text_bytes) = (batch.encode(), frame.text().len());
+                let labels = self.labels_of(header.stream as usize, || reading.frames.streams());
                 self.at = reading.frames.offset();
-                self.records += u64::from(records);
-                return Ok(Some(ShippedBatch { labels, frame, records, text_bytes, ticket: None }));
+                self.records += u64::from(header.count);
+                return Ok(Some(ShippedBatch { labels, frame, records: header.count, text_bytes, ticket: None }));
             }
             self.at = reading.frames.offset();
         }
     }
 
-    fn labels_of(&mut self, stream: usize, reading: &FramesInSegment) -> Arc<Labels> {
+    fn recent_batch(&mut self, frame: RecentFrame) -> ShippedBatch {
+        let RecentFrame { header, end, mut bytes, .. } = frame;
+        Batch::encode_in_place(header, &mut bytes);
+        let segment = Arc::clone(&self.segment);
+        let labels = self.labels_of(header.stream as usize, || segment.view().streams().to_vec());
+        self.at = end;
+        self.records += u64::from(header.count);
+        let text_bytes = header.text_len() as usize;
+        ShippedBatch { labels, frame: bytes, records: header.count, text_bytes, ticket: None }
+    }
+
+    /// The labels of a stream, which is among those that were `declared` in the file.
+    fn labels_of(&mut self, stream: usize, declared: impl FnOnce() -> Vec<Labels>) -> Arc<Labels> {
         if stream >= self.labels.len() {
-            let declared = reading.frames.streams();
+            let declared = declared();
             let new = declared.get(self.labels.len()..).unwrap_or_default();
             self.labels.extend(new.iter().map(|stream| Arc::new(with_agent_labels(stream, &self.agent))));
         }

@@ -135,7 +135,7 @@ impl QueueShipper {
     fn fill_window(&mut self, now: Duration) {
         while self.window.has_space() && now >= self.retry_at {
             let Some(mut reading) = self.reading.take().or_else(|| self.oldest_unread()) else { return };
-            match reading.next() {
+            match reading.next(&self.queue) {
                 Ok(NextBatch::Batch(batch)) => {
                     self.window.push(ShippedBatch { ticket: Some(self.acks.ticket(self.next, true)), ..batch }, now);
                     self.next += 1;
