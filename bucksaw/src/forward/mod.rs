@@ -37,7 +37,11 @@ use crate::failure::UsageError;
 /// Connections of applications in their TLS handshake at the same time.
 const HANDSHAKES_MAX: usize = 64;
 
+/// Freed memory that an agent keeps for its next turn, in bytes.
+const KEPT_BYTES: usize = 1 << 20;
+
 pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
+    keep_freed_memory();
     let config = args.config()?;
     crate::log::start("info")?;
     args.listeners.check(&args.listen)?;
@@ -81,4 +85,10 @@ pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     // A read from a terminal may never return, and must not delay the exit.
     runtime.shutdown_background();
     result
+}
+
+/// Makes the allocator of glibc keep freed memory up to a megabyte, which each turn of an agent would get from the system again.
+/// It keeps twice the size of the largest block that was mapped and freed; see `M_MMAP_THRESHOLD` in mallopt(3).
+fn keep_freed_memory() {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(KEPT_BYTES / 2)));
 }
