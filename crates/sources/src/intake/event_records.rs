@@ -73,8 +73,6 @@ pub struct EventRecords {
     buffered_records: usize,
     /// Bytes of text of all streams and of what describes it.
     content_bytes: usize,
-    /// The records and the bytes of text that were last appended, if they were of one stream: probably as many come next.
-    last_append: (usize, usize),
     accepted: u64,
     rejected: u64,
     /// Why the first event since [`Self::take_rejection`] was refused.
@@ -117,7 +115,6 @@ impl EventRecords {
             last: 0,
             buffered_records: 0,
             content_bytes: 0,
-            last_append: (0, 0),
             accepted: 0,
             rejected: 0,
             rejection: None,
@@ -251,10 +248,7 @@ impl EventRecords {
         (self.buffered_records, self.content_bytes) = (0, 0);
         // The one stream of most senders keeps its memory.
         match self.streams.as_mut_slice() {
-            [(_, only)] if self.failure.is_none() && !is_last => {
-                self.last_append = (only.count() as usize, only.text_bytes());
-                only.clear();
-            }
+            [(_, only)] if self.failure.is_none() && !is_last => only.clear(),
             _ => {
                 self.streams.clear();
                 self.by_labels.clear();
@@ -302,13 +296,8 @@ impl EventRecords {
         if self.streams.len() >= STREAMS_MAX {
             self.append_all(false);
         }
-        let mut buffer = RecordBuffer::new(FLUSH_BYTES);
-        if self.streams.is_empty() {
-            let (records, text_bytes) = std::mem::take(&mut self.last_append);
-            buffer.reserve(records, text_bytes);
-        }
         self.by_labels.insert(labels.clone(), self.streams.len());
-        self.streams.push((labels.clone(), buffer));
+        self.streams.push((labels.clone(), RecordBuffer::new(FLUSH_BYTES)));
         self.streams.len() - 1
     }
 

@@ -35,12 +35,6 @@ impl RecordBuffer {
         Self { capacity_max, ..Self::default() }
     }
 
-    /// Makes room for this number of records and bytes of text, within the capacity limit.
-    pub(super) fn reserve(&mut self, records: usize, text_bytes: usize) {
-        self.text.reserve_exact(text_bytes.min(self.capacity_max));
-        self.times.reserve_exact(records);
-    }
-
     /// The number of records.
     pub fn count(&self) -> u32 {
         self.count
