@@ -8,7 +8,7 @@
 #![expect(clippy::disallowed_methods, reason = "the agent is not simulated: real sockets, in real time")]
 
 use std::convert::Infallible;
-use std::io;
+use std::io::{self, ErrorKind, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -22,6 +22,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use crate::Config;
+use crate::batch_builder::ShippedBatch;
 use crate::connect::{NodeConnection, connect, read_message};
 use crate::error::ConnectionError;
 use crate::node_stream::NodeStream;
@@ -30,12 +31,8 @@ use crate::send_window::{SendAction, SendWindow};
 /// How long the agent waits for the node's last message after sending has failed.
 const FINAL_READ_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Bytes from which batches are written: a write, which may wake the node, costs more than a copy of them. A batch of this size
-/// is not copied.
+/// Bytes from which batches are written: each write may wake the node.
 const WRITE_BYTES: usize = 256 << 10;
-
-/// The largest write buffer that is kept.
-const KEPT_BYTES: usize = 1 << 20;
 
 /// Bytes of one read: many acknowledgements.
 const READ_BYTES: usize = 1 << 10;
@@ -60,6 +57,21 @@ pub(crate) struct SessionEnd {
     pub(crate) error: ConnectionError,
     /// The node to which the agent moves.
     pub(crate) next: Option<NextNode>,
+}
+
+/// A part of what is written at once.
+enum OutgoingPart {
+    Message(Vec<u8>),
+    Batch(Arc<ShippedBatch>),
+}
+
+impl OutgoingPart {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Message(bytes) => bytes,
+            Self::Batch(batch) => &batch.frame,
+        }
+    }
 }
 
 /// A node that accepted a hello.
@@ -117,7 +129,6 @@ impl Session<'_> {
     ) -> ConnectionError {
         let mut number = self.first_batch;
         let mut labels = Arc::new(self.config.labels.clone());
-        let mut bytes = Vec::new();
         let mut is_flushed = false;
         loop {
             let next = tokio::select! {
@@ -129,7 +140,7 @@ impl Session<'_> {
                     return ConnectionError::Redirected;
                 }
                 Some(report) = reports.recv() => {
-                    if let Err(error) = send(&mut socket, &report).await {
+                    if let Err(error) = send(&mut socket, &[OutgoingPart::Message(report)]).await {
                         return error.into();
                     }
                     continue;
@@ -137,17 +148,15 @@ impl Session<'_> {
                 next = self.window.next_action(number, is_flushed) => next,
             };
             is_flushed = matches!(next, SendAction::Flush);
-            bytes = if bytes.capacity() > KEPT_BYTES { Vec::new() } else { bytes };
-            bytes.clear();
+            let (mut outgoing, mut bytes) = (Vec::new(), 0);
             let mut ready = match next {
                 SendAction::Send(batch) => Some(batch),
                 SendAction::Dropped => return ConnectionError::BatchesDropped,
                 SendAction::Flush => {
-                    bytes.extend_from_slice(&FLUSH);
+                    outgoing.push(OutgoingPart::Message(FLUSH.to_vec()));
                     None
                 }
             };
-            let mut alone = None;
             // Many small batches are written at once.
             while let Some(batch) = ready {
                 if batch.frame.len() as u64 > u64::from(frame_bytes_max) {
@@ -157,21 +166,17 @@ impl Session<'_> {
                     if version < WireVersion::LABELS {
                         return ConnectionError::NodeTooOld(version);
                     }
-                    bytes.extend_from_slice(&encode_labels(&batch.labels));
+                    outgoing.push(OutgoingPart::Message(encode_labels(&batch.labels)));
                     labels = Arc::clone(&batch.labels);
                 }
                 number += 1;
-                if bytes.is_empty() && batch.frame.len() >= WRITE_BYTES {
-                    alone = Some(batch);
-                    break;
-                }
-                bytes.extend_from_slice(&batch.frame);
-                ready = if bytes.len() < WRITE_BYTES { self.window.batch(number) } else { None };
+                bytes += batch.frame.len();
+                outgoing.push(OutgoingPart::Batch(batch));
+                ready = if bytes < WRITE_BYTES { self.window.batch(number) } else { None };
             }
             // Counted before the write, because the acknowledgement may arrive before the write returns.
             self.sent.store(number - self.first_batch, Ordering::Release);
-            let bytes = alone.as_ref().map_or(&bytes, |batch| &batch.frame);
-            if let Err(error) = send(&mut socket, bytes).await {
+            if let Err(error) = send(&mut socket, &outgoing).await {
                 return error.into();
             }
         }
@@ -258,8 +263,15 @@ impl Session<'_> {
     }
 }
 
-/// Writes bytes, and sends them also over TLS.
-async fn send(socket: &mut WriteHalf<NodeStream>, bytes: &[u8]) -> io::Result<()> {
-    socket.write_all(bytes).await?;
+/// Writes all bytes, and sends them also over TLS.
+async fn send(socket: &mut WriteHalf<NodeStream>, parts: &[OutgoingPart]) -> io::Result<()> {
+    let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part.bytes())).collect();
+    let mut rest = slices.as_mut_slice();
+    while !rest.is_empty() {
+        match socket.write_vectored(rest).await? {
+            0 => return Err(ErrorKind::WriteZero.into()),
+            count => IoSlice::advance_slices(&mut rest, count),
+        }
+    }
     socket.flush().await
 }

@@ -262,11 +262,7 @@ fn try_read(tcp: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Reads up to `bytes_max` bytes. A read of fewer has emptied the socket, so the next one needs no call to learn that.
-fn read_until_empty(
-    tcp: &TcpStream,
-    bytes_max: usize,
-    read: impl FnOnce() -> io::Result<usize>,
-) -> io::Result<usize> {
+fn read_until_empty(tcp: &TcpStream, bytes_max: usize, read: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
     let mut emptied = None;
     let read = tcp.try_io(Interest::READABLE, || {
         let count = read()?;
