@@ -38,7 +38,7 @@ use crate::failure::UsageError;
 const HANDSHAKES_MAX: usize = 64;
 
 /// Freed memory that an agent keeps for its next turn, in bytes.
-const KEPT_BYTES: usize = 1 << 20;
+const KEPT_BYTES: usize = 4 << 20;
 
 pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     keep_freed_memory();
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     result
 }
 
-/// Makes the allocator of glibc keep freed memory up to a megabyte, which each turn of an agent would get from the system again.
+/// Makes the allocator of glibc keep up to [`KEPT_BYTES`] of freed memory, which each turn of an agent would get from the system again.
 /// It keeps twice the size of the largest block that was mapped and freed; see `M_MMAP_THRESHOLD` in mallopt(3).
 fn keep_freed_memory() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(KEPT_BYTES / 2)));
