@@ -13,7 +13,7 @@ use bucksaw_wire::{ClientMessage, DecodeProgress};
 use prometheus_client::registry::Registry;
 
 use super::shipper::QueueShipper;
-use super::{SEGMENT_AGE, queue_config};
+use super::{RECENT_BYTES, SEGMENT_AGE, queue_config};
 use crate::WhenFull;
 use crate::send_window::SendWindow;
 
@@ -124,6 +124,35 @@ fn frames_become_batches_with_their_ids_and_a_killed_agent_sends_them_again() {
     shipped.window.acked(3, NOW);
     shipped.step();
     assert!(shipped.shipper.is_drained() && fs_files(&fs).is_empty(), "{:?}", fs_files(&fs));
+}
+
+#[test]
+fn what_was_just_appended_is_shipped_without_a_read_and_what_was_appended_before_is_read() {
+    let fs = sim::Fs::new();
+    let mut shipped = ShippedQueue::open(&fs, 8 << 20, WhenFull::Block, 1);
+    fs.fail_reads_of("/state/queue", true);
+    shipped.append(1, "a\nb\n").unwrap();
+    shipped.shipper.step(NOW);
+    assert_eq!(shipped.batches(), [batch(1, "a\nb\n")]);
+    // The window is full, and memory is too small for all that waits.
+    let text = format!("a\n{}\n", "x".repeat(RECENT_BYTES / 5));
+    for producer in 2..10 {
+        shipped.append(producer, &text).unwrap();
+    }
+    shipped.window.acked(1, NOW);
+    shipped.shipper.step(NOW);
+    assert_eq!(shipped.batches(), []);
+    fs.fail_reads_of("/state/queue", false);
+    let (mut now, mut sent) = (NOW, Vec::new());
+    while sent.len() < 8 {
+        now += Duration::from_secs(2);
+        shipped.shipper.step(now);
+        let batches = shipped.batches();
+        assert_eq!(batches.len(), 1, "after {sent:?}");
+        sent.extend(batches.into_iter().map(|(producer, ..)| producer));
+        shipped.window.acked(u64::MAX, now);
+    }
+    assert_eq!(sent, (2..10).collect::<Vec<u64>>());
 }
 
 /// The segments in the directory of the queue.
