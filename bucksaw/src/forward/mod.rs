@@ -87,8 +87,8 @@ pub(crate) fn run(args: &ForwardArgs) -> anyhow::Result<Exit> {
     result
 }
 
-/// Makes the allocator of glibc keep up to [`KEPT_BYTES`] of freed memory, which each turn of an agent would get from the system again.
-/// It keeps twice the size of the largest block that was mapped and freed; see `M_MMAP_THRESHOLD` in mallopt(3).
+/// Makes the allocator of glibc keep up to [`KEPT_BYTES`] of freed memory, which each turn of an agent would get from the
+/// system again. It keeps twice the size of the largest block that was mapped and freed; see `M_MMAP_THRESHOLD` in mallopt(3).
 fn keep_freed_memory() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(KEPT_BYTES / 2)));
 }

@@ -7,8 +7,9 @@
 //! ```
 //! The listeners are those of a node, and they append to a queue of the same format. A sender that gets an
 //! acknowledgement has its records in that queue. The frames of its segments become batches with the same ids, times,
-//! attributes and text, as soon as they are appended. A segment is committed when it is closed and the node has
-//! acknowledged all of its batches, so an agent that was killed sends it again, and answers contain each record once.
+//! attributes and text, as soon as they are appended: from memory, or from the file if they had to wait. A segment is
+//! committed when it is closed and the node has acknowledged all of its batches, so an agent that was killed sends it
+//! again, and answers contain each record once.
 //!
 //! Segments are closed after [`SEGMENT_AGE`], so that files are rarely created, renamed and removed. With a backlog they are
 //! closed by size only, so that an agent whose node is away has few files.
