@@ -289,3 +289,41 @@ impl Write for NonBlocking<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Whether the socket is known to be readable, without waiting.
+    async fn is_readable(socket: &Socket) -> bool {
+        let mut readable = std::pin::pin!(socket.readable());
+        std::future::poll_fn(|context| Poll::Ready(readable.as_mut().poll(context).is_ready())).await
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_a_read_has_emptied_is_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let socket = Socket::Plain(listener.accept().await.unwrap().0);
+        for text in [&b"first"[..], b"again"] {
+            client.write_all(text).await.unwrap();
+            socket.readable().await.unwrap();
+            let mut read = Vec::new();
+            // As many as asked for: there may be more.
+            assert_eq!(socket.try_read_into(&mut read, 2).unwrap(), 2);
+            assert!(is_readable(&socket).await);
+            assert_eq!((socket.try_read_into(&mut read, 10).unwrap(), &read[..]), (3, text));
+            assert!(!is_readable(&socket).await);
+            assert_eq!(socket.try_read(&mut [0; 10]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        }
+        client.write_all(b"end").await.unwrap();
+        client.shutdown().await.unwrap();
+        socket.readable().await.unwrap();
+        assert_eq!(socket.try_read(&mut [0; 10]).unwrap(), 3);
+        socket.readable().await.unwrap();
+        assert_eq!(socket.try_read(&mut [0; 10]).unwrap(), 0);
+    }
+}
