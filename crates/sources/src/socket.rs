@@ -291,6 +291,7 @@ impl Write for NonBlocking<'_> {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "reads a real socket")]
 mod tests {
     use tokio::io::AsyncWriteExt as _;
     use tokio::net::TcpListener;
