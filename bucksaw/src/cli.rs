@@ -128,15 +128,8 @@ impl Command {
 
     fn run(self, layers: Layers) -> anyhow::Result<Exit> {
         match self {
-            // Those that run for months free the flags of all commands, almost a megabyte.
-            Self::Serve(args) => {
-                drop(layers);
-                serve::run(*args)
-            }
-            Self::Forward(args) => {
-                drop(layers);
-                forward::run(&args)
-            }
+            Self::Serve(args) => serve::run(*args),
+            Self::Forward(args) => forward::run(&args),
             Self::Import(args) => import::run(&args),
             Self::Export(args) => export::run(&args),
             Self::Query(args) => query::run(&args),
