@@ -184,7 +184,12 @@ impl BenchNode {
 
     /// A metric, summed over its labels.
     pub(crate) fn metric(&self, name: &str) -> anyhow::Result<f64> {
-        Ok(sum(&metrics(&mut self.http()?)?, name))
+        Ok(sum(&self.metrics()?, name))
+    }
+
+    /// The metrics, as `/metrics` shows them.
+    pub(crate) fn metrics(&self) -> anyhow::Result<String> {
+        metrics(&mut self.http()?)
     }
 
     /// Waits until the files of committed queue segments are removed.

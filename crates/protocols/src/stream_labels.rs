@@ -106,6 +106,9 @@ impl StreamLabels {
 
     /// The labels of the event.
     pub(crate) fn get(&mut self) -> Labels {
+        if self.key.is_empty() {
+            return self.base.clone();
+        }
         if let Some((key, labels)) = &self.last
             && *key == self.key
         {

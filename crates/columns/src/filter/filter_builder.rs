@@ -21,11 +21,15 @@ const RECENT_CHECK_BYTES_MIN: usize = 64;
 /// A saturated filter takes no more grams. It is checked each time this many bytes were added.
 const SATURATION_CHECK_BYTES: usize = 256 << 10;
 
-/// Pieces of a text that say whether its filter will be saturated, an even number, and the part of the text that they have
-/// together. Shorter texts are not sampled.
+/// Pieces of a text that say whether its filter will be saturated, an even number; the part of the text that they have together,
+/// and the bytes of each at most. Shorter texts are not sampled.
 const SAMPLE_PIECES: usize = 128;
 const SAMPLE_DIVISOR: usize = 32;
+const SAMPLE_PIECE_BYTES_MAX: usize = 2 << 10;
 const SAMPLED_BYTES_MIN: usize = 1 << 20;
+
+/// Texts of at least this many bytes are read two bytes at a time, with a table of 64 KiB.
+const PAIRED_BYTES_MIN: usize = 256 << 10;
 
 /// Set bits per bit of a smaller filter, in hundredths, from which on it may be saturated, which is a little less than the
 /// expected number. Below that the smaller filter need not be made to know.
@@ -105,7 +109,7 @@ impl FilterBuilder {
         let mut from = 0;
         while let Some(rest) = text.get(from..) {
             if self.is_saturated {
-                return self.add_bytes(rest);
+                return self.add_rest_bytes(rest);
             }
             // Grams consist of word bytes and joiners.
             let (len, kinds) = leading_run(rest);
@@ -131,6 +135,25 @@ impl FilterBuilder {
     #[inline]
     fn add_bytes(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|byte| self.bytes[*byte as usize] = true);
+    }
+
+    /// Adds the bytes of what may be the rest of a block.
+    fn add_rest_bytes(&mut self, text: &[u8]) {
+        if text.len() < PAIRED_BYTES_MIN {
+            return self.add_bytes(text);
+        }
+        let mut pairs = Box::new([false; 1 << 16]);
+        let (words, end) = text.as_chunks::<8>();
+        for word in words {
+            let word = u64::from_le_bytes(*word);
+            for shift in [0, 16, 32, 48] {
+                pairs[usize::from((word >> shift) as u16)] = true;
+            }
+        }
+        for (pair, _) in pairs.iter().enumerate().filter(|(_, is)| **is) {
+            self.add_bytes(&(pair as u16).to_le_bytes());
+        }
+        self.add_bytes(end);
     }
 
     /// The number of bits that are set.
@@ -190,15 +213,16 @@ impl FilterBuilder {
             return false;
         }
         let step = text.len() / SAMPLE_PIECES;
+        let piece = (step / SAMPLE_DIVISOR).min(SAMPLE_PIECE_BYTES_MAX);
         let mut add = |first: usize| {
             for part in text.chunks(step).skip(first).step_by(2) {
-                self.add(&part[..part.len().min(step / SAMPLE_DIVISOR)]);
+                self.add(&part[..part.len().min(piece)]);
             }
             self.count_set_bits()
         };
         let sampled = SampledBits { half: add(0), whole: add(1), all: 1 << BITS_LOG };
         self.begin(bytes_max);
-        sampled.will_saturate(bytes_max.saturating_mul(8), SAMPLE_DIVISOR as f64)
+        sampled.will_saturate(bytes_max.saturating_mul(8), step as f64 / piece as f64)
     }
 
     /// The words of the stored filter with this many bits set.

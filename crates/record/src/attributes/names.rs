@@ -5,11 +5,19 @@ use std::sync::Arc;
 const NUL: char = '\0';
 
 /// The names of a record's attributes in the order of their values; at least one. A name may occur twice. Cheap to clone.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Eq, Hash, PartialOrd, Ord)]
+#[expect(clippy::derived_hash_with_manual_eq, reason = "equal names have equal text, which is hashed")]
 pub struct AttributeNames {
     /// The names, a NUL behind each. One allocation however many there are: frames of others may have a list for each record.
     text: Arc<str>,
     count: u16,
+}
+
+impl PartialEq for AttributeNames {
+    /// Names that are compared are clones as a rule, so that no text is read.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.text, &other.text) || *self.text == *other.text
+    }
 }
 
 /// Why names are invalid.

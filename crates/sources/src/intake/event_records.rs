@@ -10,7 +10,7 @@ use bucksaw_record::{Flags, Labels};
 use super::durability_wait::DurabilityWait;
 use super::event_filter::{EventFilter, EventPlace, FilterCounts};
 use super::ids::{IdAssignment, PrepareError};
-use super::record_buffer::RecordBuffer;
+use super::record_buffer::{BufferedSize, RecordBuffer};
 use super::record_stream::RecordStream;
 use super::retained_frames::RetainedFrames;
 use super::target::Intake;
@@ -68,6 +68,9 @@ pub struct EventRecords {
     /// In the order of their first event, so that a retry appends them in the same order.
     streams: Vec<(Labels, RecordBuffer)>,
     by_labels: HashMap<Labels, usize>,
+    /// What the first stream held when it was last appended. As much is expected of the next one, so that its buffer need not
+    /// grow step by step.
+    expected: BufferedSize,
     /// The stream of the last event.
     last: usize,
     buffered_records: usize,
@@ -112,6 +115,7 @@ impl EventRecords {
             durability_wait: DurabilityWait::default(),
             streams: Vec::new(),
             by_labels: HashMap::new(),
+            expected: BufferedSize::default(),
             last: 0,
             buffered_records: 0,
             content_bytes: 0,
@@ -246,6 +250,9 @@ impl EventRecords {
             filter.add_counts(filtered);
         }
         (self.buffered_records, self.content_bytes) = (0, 0);
+        if let Some((_, first)) = self.streams.first().filter(|(_, buffer)| buffer.count() > 0) {
+            self.expected = first.size();
+        }
         // The one stream of most senders keeps its memory.
         match self.streams.as_mut_slice() {
             [(_, only)] if self.failure.is_none() && !is_last => only.clear(),
@@ -297,7 +304,8 @@ impl EventRecords {
             self.append_all(false);
         }
         self.by_labels.insert(labels.clone(), self.streams.len());
-        self.streams.push((labels.clone(), RecordBuffer::new(FLUSH_BYTES)));
+        let expected = if self.streams.is_empty() { self.expected } else { BufferedSize::default() };
+        self.streams.push((labels.clone(), RecordBuffer::with_room(FLUSH_BYTES, expected)));
         self.streams.len() - 1
     }
 

@@ -29,10 +29,30 @@ pub struct RecordBuffer {
     capacity_max: usize,
 }
 
+/// How much a buffer holds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct BufferedSize {
+    text_bytes: usize,
+    /// Records that may have event times.
+    records: usize,
+}
+
 impl RecordBuffer {
     /// An empty buffer without memory that grows ahead to at most `capacity_max` bytes of text.
     pub fn new(capacity_max: usize) -> Self {
         Self { capacity_max, ..Self::default() }
+    }
+
+    /// An empty buffer with memory for as much as another one holds, and an eighth more.
+    pub(super) fn with_room(capacity_max: usize, held: BufferedSize) -> Self {
+        let text = (held.text_bytes + held.text_bytes / 8).min(capacity_max);
+        let times = held.records + held.records / 8;
+        Self { text: Vec::with_capacity(text), times: Vec::with_capacity(times), ..Self::new(capacity_max) }
+    }
+
+    /// How much the buffer holds.
+    pub(super) fn size(&self) -> BufferedSize {
+        BufferedSize { text_bytes: self.text.len(), records: self.times.len() }
     }
 
     /// The number of records.

@@ -353,3 +353,18 @@ fn a_saturated_filter_of_limited_size_is_the_same_with_less_work() {
         assert_eq!(all.finish(bytes_max), sampled.finish(bytes_max));
     }
 }
+
+/// Long texts are read two bytes at a time.
+#[test]
+fn each_byte_of_a_long_text_is_known() {
+    for (length, rare) in (PAIRED_BYTES_MIN..PAIRED_BYTES_MIN + 9)
+        .flat_map(|length| [0, 1, 4_097, length - 8, length - 2, length - 1].map(|rare| (length, rare)))
+    {
+        let mut text = vec![b'x'; length];
+        text[rare] = 0xfe;
+        let (mut one_by_one, mut paired) = (FilterBuilder::new(), FilterBuilder::new());
+        one_by_one.add_bytes(&text);
+        paired.add_rest_bytes(&text);
+        assert_eq!(paired.bytes, one_by_one.bytes, "{length} {rare}");
+    }
+}
