@@ -21,11 +21,10 @@ const RECENT_CHECK_BYTES_MIN: usize = 64;
 /// A saturated filter takes no more grams. It is checked each time this many bytes were added.
 const SATURATION_CHECK_BYTES: usize = 256 << 10;
 
-/// Pieces of a text that say whether its filter will be saturated, an even number; the part of the text that they have together,
-/// and the bytes of each at most. Shorter texts are not sampled.
+/// Pieces of a text that say whether its filter will be saturated, an even number, and the part of the text that they have
+/// together. Shorter texts are not sampled.
 const SAMPLE_PIECES: usize = 128;
 const SAMPLE_DIVISOR: usize = 32;
-const SAMPLE_PIECE_BYTES_MAX: usize = 2 << 10;
 const SAMPLED_BYTES_MIN: usize = 1 << 20;
 
 /// Texts of at least this many bytes are read two bytes at a time, with a table of 64 KiB.
@@ -213,16 +212,15 @@ impl FilterBuilder {
             return false;
         }
         let step = text.len() / SAMPLE_PIECES;
-        let piece = (step / SAMPLE_DIVISOR).min(SAMPLE_PIECE_BYTES_MAX);
         let mut add = |first: usize| {
             for part in text.chunks(step).skip(first).step_by(2) {
-                self.add(&part[..part.len().min(piece)]);
+                self.add(&part[..part.len().min(step / SAMPLE_DIVISOR)]);
             }
             self.count_set_bits()
         };
         let sampled = SampledBits { half: add(0), whole: add(1), all: 1 << BITS_LOG };
         self.begin(bytes_max);
-        sampled.will_saturate(bytes_max.saturating_mul(8), step as f64 / piece as f64)
+        sampled.will_saturate(bytes_max.saturating_mul(8), SAMPLE_DIVISOR as f64)
     }
 
     /// The words of the stored filter with this many bits set.
