@@ -48,6 +48,10 @@ pub(crate) fn describe(error: &clap::Error, command: Option<&str>) -> String {
                 format!("{name} has no flag {flag}{help}; before an expression that starts with - put -e")
             }
             (true, None) => format!("{name} has no flag {flag}{help}"),
+            // As of `query -n 5 'one two'`: -n takes no value, so 5 is the expression.
+            (false, _) if argument.contains(char::is_whitespace) => {
+                format!("unexpected argument '{argument}' after the last one that {name} takes{help}")
+            }
             (false, _) => {
                 format!("unexpected argument '{argument}': quote an argument of several words, as in {name} 'one two'")
             }

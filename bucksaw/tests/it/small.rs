@@ -54,6 +54,9 @@ fn a_usage_error_is_one_line_and_exit_code_two() {
     check("query --since", "--since needs a value: see 'bucksaw query --help'");
     check("query -c -c", "--count is given twice: omit one of them");
     check("query a b", "unexpected argument 'b': quote an argument of several words, as in bucksaw query 'one two'");
+    let quoted = run(&mut bucksaw(["query", "-n", "5", "one two"]));
+    let want = "bucksaw: unexpected argument 'one two' after the last one that bucksaw query takes: see 'bucksaw query --help'\n";
+    assert_eq!((quoted.code, quoted.err.as_str()), (Some(2), want));
     check("histogram --value x", "bucksaw histogram needs --by NAME: see 'bucksaw histogram --help'");
     let soon = words("query --since soon");
     assert!(soon.err.starts_with("bucksaw: --since 'soon': expected a "), "{}", soon.err);

@@ -101,6 +101,11 @@ impl AttributeList {
         self.values.len()
     }
 
+    /// Whether an LF is in a value.
+    pub fn has_line_end(&self) -> bool {
+        memchr(b'\n', &self.values).is_some()
+    }
+
     /// Names and values in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let mut start = (0, 0);

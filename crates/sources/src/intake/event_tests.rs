@@ -173,6 +173,27 @@ fn memory_is_bounded_in_streams_names_and_records() {
     assert_eq!(to.accepted(), 40_000);
 }
 
+/// A buffer begins with the memory that the one before it needed; between two appends none is held.
+#[test]
+fn released_memory_is_taken_again_at_once() {
+    let target = target();
+    let mut to = events(&target, IdAssignment::consecutive(&target.intake));
+    for _ in 0..100 {
+        push(&mut to, "app=a", &[b'x'; 60], &[]).unwrap();
+    }
+    assert_eq!(to.flush(), Ok(()));
+    to.release_memory();
+    assert_eq!(to.memory_bytes(), 0);
+    // An append without records is none.
+    assert_eq!(to.flush(), Ok(()));
+    push(&mut to, "app=a", b"x", &[]).unwrap();
+    let held = to.memory_bytes();
+    for _ in 0..99 {
+        push(&mut to, "app=a", &[b'x'; 60], &[]).unwrap();
+    }
+    assert_eq!(to.memory_bytes(), held);
+}
+
 #[test]
 fn what_the_queue_refuses_is_returned_once() {
     let target = target();

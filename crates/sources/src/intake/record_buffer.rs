@@ -6,9 +6,6 @@ use memchr::memchr_iter;
 
 use super::records::{RecordTime, Records};
 
-/// Texts of which the bytes are counted one by one.
-const SHORT_BYTES: usize = 32;
-
 /// Records of one stream, copied from where they were decoded. The buffer grows in steps, up to about twice what it holds
 /// and no further than its capacity limit, which bounds the memory of a request.
 #[derive(Debug, Default)]
@@ -140,21 +137,23 @@ impl RecordBuffer {
         self.reserve_text(line.len() + 1 + attributes.value_bytes() + attributes.len());
         self.text.extend_from_slice(line);
         self.text.push(b'\n');
-        let mut lines = line_count(line);
-        self.value_lines.clear();
         for (_, value) in attributes.iter() {
             self.text.extend_from_slice(value);
             self.text.push(b'\n');
-            let count = line_count(value);
-            self.value_lines.push(count);
-            lines += count;
         }
-        if self.value_lines.iter().any(|lines| *lines != 1) {
-            self.attributes.push_value_lines(self.count, &self.value_lines);
-            self.attribute_bytes += 24 + self.value_lines.len() * size_of::<u32>();
-        }
-        self.push_row(lines, flags, time);
+        let values =
+            if attributes.has_line_end() { self.push_value_lines(attributes) } else { attributes.len() as u32 };
+        self.push_row(line_count(line) + values, flags, time);
         Ok(())
+    }
+
+    /// Notes the lines of each value of the next record. Returns their sum.
+    fn push_value_lines(&mut self, attributes: &AttributeList) -> u32 {
+        self.value_lines.clear();
+        self.value_lines.extend(attributes.iter().map(|(_, value)| line_count(value)));
+        self.attributes.push_value_lines(self.count, &self.value_lines);
+        self.attribute_bytes += 24 + self.value_lines.len() * size_of::<u32>();
+        self.value_lines.iter().sum()
     }
 
     /// Removes all records and keeps the memory.
@@ -216,11 +215,5 @@ impl RecordBuffer {
 
 /// The lines of a text that has no LF behind it.
 fn line_count(text: &[u8]) -> u32 {
-    // Most values of attributes are shorter than the work before a vectorised search.
-    let ends = if text.len() < SHORT_BYTES {
-        text.iter().filter(|byte| **byte == b'\n').count()
-    } else {
-        memchr_iter(b'\n', text).count()
-    };
-    ends as u32 + 1
+    memchr_iter(b'\n', text).count() as u32 + 1
 }
