@@ -106,6 +106,7 @@ impl StreamLabels {
 
     /// The labels of the event.
     pub(crate) fn get(&mut self) -> Labels {
+        // Of most events. To compare two empty lists costs 70 ns with AVX-512: glibc loads zero bytes from where no memory is.
         if self.key.is_empty() {
             return self.base.clone();
         }
