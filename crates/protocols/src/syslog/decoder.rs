@@ -53,7 +53,8 @@ impl DescribedParts {
             && parts.iter().all(|part| match rest.split_at_checked(part.len()) {
                 Some((known, behind)) => {
                     rest = behind;
-                    known == *part
+                    // See `StreamLabels::get` on empty lists.
+                    part.is_empty() || known == *part
                 }
                 None => false,
             })
