@@ -111,17 +111,11 @@ impl NodeEnvironment {
     pub(super) fn costs(&self, calibration: &toml::Table) -> anyhow::Result<toml::Table> {
         let mut costs = calibration.clone();
         if !self.sync_delay.is_zero() {
-            let sync = costs.get_mut("sync").and_then(toml::Value::as_table_mut);
-            let sync = sync.context("the calibration has no time of a sync")?;
-            let delay = self.sync_delay.as_secs_f64();
-            sync.insert("mean_seconds".to_owned(), (float(sync, "mean_seconds")? + delay).into());
-            let list = |name: &str| sync.get(name).and_then(toml::Value::as_array).context("a sync has no histogram");
-            let bounds = list("bounds")?.iter().map(|bound| bound.as_float().map(|bound| bound + delay));
-            // No sync is shorter than the delay.
-            let bounds: Option<Vec<f64>> = std::iter::once(Some(delay)).chain(bounds).collect();
-            let counts: Vec<toml::Value> = std::iter::once(0.0.into()).chain(list("counts")?.iter().cloned()).collect();
-            sync.insert("bounds".to_owned(), bounds.context("a bound of the syncs is no number")?.into());
-            sync.insert("counts".to_owned(), counts.into());
+            for load in ["quiet", "busy"] {
+                let times = costs.get_mut("requests").and_then(|requests| requests.get_mut(load)?.get_mut("sync"));
+                let sync = times.and_then(toml::Value::as_table_mut);
+                delay_all(sync.context("the calibration has no time of a sync")?, self.sync_delay.as_secs_f64())?;
+            }
         }
         if !self.read_delay.is_zero() {
             let questions = costs.get_mut("questions").and_then(toml::Value::as_array_mut);
@@ -152,6 +146,19 @@ impl NodeEnvironment {
     }
 }
 
+/// Makes all times of a histogram longer.
+fn delay_all(times: &mut toml::Table, delay: f64) -> anyhow::Result<()> {
+    times.insert("mean_seconds".to_owned(), (float(times, "mean_seconds")? + delay).into());
+    let list = |name: &str| times.get(name).and_then(toml::Value::as_array).context("a histogram has no buckets");
+    let bounds = list("bounds")?.iter().map(|bound| bound.as_float().map(|bound| bound + delay));
+    // No time is shorter than the delay.
+    let bounds: Option<Vec<f64>> = std::iter::once(Some(delay)).chain(bounds).collect();
+    let counts: Vec<toml::Value> = std::iter::once(0.0.into()).chain(list("counts")?.iter().cloned()).collect();
+    times.insert("bounds".to_owned(), bounds.context("a bound of a histogram is no number")?.into());
+    times.insert("counts".to_owned(), counts.into());
+    Ok(())
+}
+
 fn float(table: &toml::Table, name: &str) -> anyhow::Result<f64> {
     table.get(name).and_then(toml::Value::as_float).ok_or_else(|| anyhow!("the calibration has no {name}"))
 }
@@ -161,20 +168,25 @@ mod tests {
     use super::*;
 
     fn calibration() -> toml::Table {
-        let text = "[sync]\nmean_seconds = 0.001\nbounds = [0.001, 0.002]\ncounts = [3.0, 1.0]\n[[questions]]\ncold_seconds_per_byte = 3e-10\n\
-                    cached_seconds_per_byte = 1e-10\n";
+        let sync = "mean_seconds = 0.001\nbounds = [0.001, 0.002]\ncounts = [3.0, 1.0]\n";
+        let text = format!(
+            "[requests.quiet.sync]\n{sync}[requests.busy.sync]\n{sync}[[questions]]\ncold_seconds_per_byte = 3e-10\n\
+             cached_seconds_per_byte = 1e-10\n"
+        );
         text.parse().unwrap()
     }
 
     #[test]
     fn each_sync_is_longer_by_its_delay() {
         let costs = NodeEnvironment::with_sync_delay("", 5).costs(&calibration()).unwrap();
-        let sync = costs["sync"].as_table().unwrap();
-        let list = |name: &str| -> Vec<f64> {
-            sync[name].as_array().unwrap().iter().map(|value| value.as_float().unwrap()).collect()
-        };
-        assert!((float(sync, "mean_seconds").unwrap() - 0.006).abs() < 1e-12);
-        assert_eq!((list("bounds"), list("counts")), (vec![0.005, 0.006, 0.007], vec![0.0, 3.0, 1.0]));
+        for load in ["quiet", "busy"] {
+            let sync = costs["requests"][load]["sync"].as_table().unwrap();
+            let list = |name: &str| -> Vec<f64> {
+                sync[name].as_array().unwrap().iter().map(|value| value.as_float().unwrap()).collect()
+            };
+            assert!((float(sync, "mean_seconds").unwrap() - 0.006).abs() < 1e-12);
+            assert_eq!((list("bounds"), list("counts")), (vec![0.005, 0.006, 0.007], vec![0.0, 3.0, 1.0]));
+        }
         assert_eq!(costs["questions"], calibration()["questions"]);
     }
 

@@ -1,7 +1,7 @@
 //! Requests and questions at random times, and how long each took.
 //!
 //! The times are those of a Poisson process, whatever the node does: a request that is sent late because all senders wait counts
-//! from the moment at which it was due.
+//! from the moment at which it was due. The lateness of a timer, up to a tenth of a millisecond and more, is no time of the node.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -65,7 +65,7 @@ impl LoadWindow {
     }
 }
 
-/// Sends a request at each moment, and returns the times from those moments after the start of the window to the answers. A
+/// Sends a request at each moment, and returns the times to the answers of those that are due after the start of the window. A
 /// request that is still not sent [`LATE_MAX`] after the end counts with its time until then, which is less than it would take.
 pub(super) fn send(
     address: &str,
@@ -81,6 +81,7 @@ pub(super) fn send(
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(due) = moments.get(at) else { return anyhow::Ok(()) };
+            let mut from_moment = *due;
             if !window.is_over() {
                 let TimedRequest { method, target, body } = request(at);
                 let connect_at = due.saturating_sub(CONNECT_AHEAD);
@@ -88,12 +89,16 @@ pub(super) fn send(
                     thread::sleep(connect_at.saturating_sub(started.elapsed()));
                     http = http_client(address)?;
                 }
-                thread::sleep(due.saturating_sub(started.elapsed()));
+                let early = due.saturating_sub(started.elapsed());
+                if !early.is_zero() {
+                    thread::sleep(early);
+                    from_moment = started.elapsed();
+                }
                 let answer = http.call(method, &target, &[("Content-Type", "text/plain")], &body)?;
                 ensure!(answer.status == 200, "{target}: status {}", answer.status);
                 last_used = started.elapsed();
             }
-            let time = started.elapsed().saturating_sub(*due);
+            let time = started.elapsed().saturating_sub(from_moment);
             if *due >= from {
                 times.lock().map_err(|_| anyhow!("a sender panicked"))?.push(time);
             }

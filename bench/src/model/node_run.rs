@@ -12,6 +12,7 @@ use super::load::{LoadWindow, TimedRequest, arrivals, send};
 use super::planned_load::{PlannedLoad, RANGE};
 use super::planner::CapacityPlan;
 use super::scenario::Meter;
+use crate::node::sum;
 use crate::results::{Figure, figure};
 use crate::spread::percentile_ms;
 
@@ -58,7 +59,7 @@ impl NodeRun<'_> {
         let words: Vec<String> = meter.words.iter().map(bucksaw_faults::http::encode).collect();
         let address = node.address("http")?;
         let window = LoadWindow { started: Instant::now(), from: self.warm_up, until: end };
-        let (acks, answers, cpu) = thread::scope(|scope| {
+        let (acks, answers, (cpu, syncs)) = thread::scope(|scope| {
             let sent = scope.spawn(|| {
                 send(address, window, &requests, |at| TimedRequest {
                     method: "POST",
@@ -74,13 +75,14 @@ impl NodeRun<'_> {
                 })
             });
             thread::sleep(self.warm_up.saturating_sub(window.started.elapsed()));
-            let before = (node.cpu()?, Instant::now());
+            let (before, syncs_before) = ((node.cpu()?, Instant::now()), SyncCounts::of(&node.metrics()?));
             thread::sleep(end.saturating_sub(window.started.elapsed()));
             let cpu = (node.cpu()? - before.0) / before.1.elapsed().as_secs_f64();
+            let syncs = SyncCounts::of(&node.metrics()?).since(syncs_before);
             let join = |handle: thread::ScopedJoinHandle<'_, anyhow::Result<Vec<Duration>>>| {
                 handle.join().map_err(|_| anyhow!("a sender panicked"))?
             };
-            anyhow::Ok((join(sent)?, join(asked)?, cpu))
+            anyhow::Ok((join(sent)?, join(asked)?, (cpu, syncs)))
         })?;
         ensure!(!acks.is_empty(), "nothing was acknowledged");
         limited.stop(meter.context)?;
@@ -88,6 +90,8 @@ impl NodeRun<'_> {
             figure("cpu", "cores", cpu),
             figure("ack_mean", "ms", mean_ms(&acks)),
             figure("ack_p99", "ms", percentile_ms(&acks, 99.0)),
+            figure("sync_mean", "ms", syncs.seconds / syncs.count * 1e3),
+            figure("slow_syncs", "%", (1.0 - syncs.fast / syncs.count) * 100.0),
         ];
         if !questions.is_empty() {
             figures.push(figure("question_mean", "ms", mean_ms(&answers)));
@@ -97,7 +101,50 @@ impl NodeRun<'_> {
     }
 }
 
+/// The group commits of a node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct SyncCounts {
+    count: f64,
+    seconds: f64,
+    /// Those of at most 1.6 ms.
+    fast: f64,
+}
+
+impl SyncCounts {
+    fn of(metrics: &str) -> Self {
+        let of = |name: &str| sum(metrics, &format!("bucksaw_ingest_sync_seconds_{name}"));
+        Self { count: of("count"), seconds: of("sum"), fast: of("bucket{le=\"0.0016\"}") }
+    }
+
+    fn since(self, earlier: Self) -> Self {
+        Self {
+            count: self.count - earlier.count,
+            seconds: self.seconds - earlier.seconds,
+            fast: self.fast - earlier.fast,
+        }
+    }
+}
+
 /// The mean in milliseconds; NaN if empty.
 pub(super) fn mean_ms(times: &[Duration]) -> f64 {
     times.iter().map(Duration::as_secs_f64).sum::<f64>() * 1e3 / times.len() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn syncs_are_counted_by_their_time() {
+        let metrics = |count: u32, fast: u32| {
+            format!(
+                "bucksaw_ingest_sync_seconds_sum 0.{count}\nbucksaw_ingest_sync_seconds_count {count}\n\
+                 bucksaw_ingest_sync_seconds_bucket{{le=\"0.0016\"}} {fast}\n\
+                 bucksaw_ingest_sync_seconds_bucket{{le=\"0.0032\"}} {count}\n"
+            )
+        };
+        let syncs = SyncCounts::of(&metrics(30, 24)).since(SyncCounts::of(&metrics(20, 15)));
+        assert_eq!((syncs.count, syncs.fast), (10.0, 9.0));
+        assert!((syncs.seconds - 0.1).abs() < 1e-9);
+    }
 }

@@ -1,9 +1,9 @@
 //! The measured costs of one machine, as they are kept in a calibration file.
 
-use bucksaw_model::{Distribution, GroupCommit};
 use serde::{Deserialize, Serialize};
 
 use crate::question_kind::QuestionKind;
+use crate::request_times::RequestTimes;
 
 /// Service demands that were measured on one machine with one kind of log. Other machines scale them by the number of
 /// cores only.
@@ -18,8 +18,8 @@ pub struct Calibration {
     pub base_cores: f64,
     /// CPU of accepting records into the queue.
     pub accept: AcceptCost,
-    /// How long a group commit takes.
-    pub sync: SyncTime,
+    /// How long requests and group commits take.
+    pub requests: RequestTimes,
     /// CPU and bytes of storing them.
     pub store: StoreCost,
     /// How costs grow with the number of nodes.
@@ -60,58 +60,6 @@ pub struct AcceptCost {
     pub seconds_per_request: f64,
     /// CPU seconds per group commit, which several requests share under load.
     pub seconds_per_commit: f64,
-    /// Seconds of a request on an idle node beside the CPU of its bytes and records and its group commit: calls of the system, and
-    /// threads that wake up.
-    pub latency_seconds: f64,
-}
-
-/// The time of a group commit (one `fsync` of a queue segment), as a histogram: a disk that is mostly fast and stalls at times has
-/// no common shape.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SyncTime {
-    /// Its mean in seconds.
-    pub mean_seconds: f64,
-    /// Upper bounds of the buckets in seconds, rising and finite.
-    pub bounds: Vec<f64>,
-    /// The number of commits in each bucket.
-    pub counts: Vec<f64>,
-}
-
-impl SyncTime {
-    /// From a histogram whose last bound may be infinite, and the sum of all times. Times above the last finite bound count as this
-    /// bound. `None` if it is empty.
-    #[must_use]
-    pub fn from_histogram(bounds: &[f64], counts: &[f64], sum_seconds: f64) -> Option<Self> {
-        let finite = bounds.iter().filter(|bound| bound.is_finite()).count();
-        let (bounds, mut of_bounds) = (bounds.get(..finite)?.to_vec(), counts.get(..finite)?.to_vec());
-        *of_bounds.last_mut()? += counts.get(finite..)?.iter().sum::<f64>();
-        let count: f64 = of_bounds.iter().sum();
-        (count > 0.0).then(|| Self { mean_seconds: sum_seconds / count, bounds, counts: of_bounds })
-    }
-
-    /// The times of syncs without the part in which the data of a commit is written: each is shorter by this many seconds, or
-    /// by nine tenths if they are more than that.
-    pub(crate) fn without_data(&self, seconds: f64) -> Self {
-        let shorter = |time: f64| (time - seconds).max(time / 10.0);
-        let bounds = self.bounds.iter().map(|bound| shorter(*bound)).collect();
-        Self { mean_seconds: shorter(self.mean_seconds), bounds, counts: self.counts.clone() }
-    }
-
-    /// The mean seconds that a request waits for its group commit, with this many requests per second whose data takes no time; `None` if
-    /// the rate or the times are none.
-    #[must_use]
-    pub fn commit_wait(&self, requests_per_second: f64) -> Option<f64> {
-        let commits =
-            GroupCommit { writes_per_second: requests_per_second, sync: self.distribution()?, write_seconds: 0.0 };
-        Some(commits.ack()?.mean())
-    }
-
-    /// The distribution, whose mean is the measured one.
-    pub(crate) fn distribution(&self) -> Option<Distribution> {
-        let of_buckets = Distribution::from_histogram(&self.bounds, &self.counts).ok()?;
-        of_buckets.scaled(self.mean_seconds / of_buckets.mean()).ok()
-    }
 }
 
 /// What it costs to gather, encode and merge text of one copy after it was accepted.
@@ -167,6 +115,8 @@ pub struct QuestionCost {
     pub kind: QuestionKind,
     /// CPU seconds of a question over no text.
     pub fixed_seconds: f64,
+    /// Seconds of a question over no text beside this CPU: calls of the system, and threads that wake up.
+    pub latency_seconds: f64,
     /// CPU seconds per byte of text in range that is in the queue.
     pub queued_seconds_per_byte: f64,
     /// CPU seconds per byte of text in range whose blocks are not in the block cache.
@@ -224,9 +174,12 @@ pub enum CalibrationError {
         /// The name of the value.
         name: &'static str,
     },
-    /// The histogram of syncs is none.
-    #[error("sync of the calibration has no rising bounds with a count for each, of which one is above 0")]
-    SyncTime,
+    /// A histogram is none.
+    #[error("{name} of the calibration has no rising bounds with a count for each, of which one is above 0")]
+    Histogram {
+        /// The name of the histogram.
+        name: &'static str,
+    },
     /// The same kind of question twice.
     #[error("the calibration has the question '{0}' twice")]
     Repeated(QuestionKind),
@@ -234,7 +187,7 @@ pub enum CalibrationError {
 
 impl Calibration {
     /// The version that this program writes and reads.
-    pub const VERSION: u32 = 4;
+    pub const VERSION: u32 = 5;
 
     /// Checks the version of a file.
     ///
@@ -253,6 +206,7 @@ impl Calibration {
         let questions = self.questions.iter().flat_map(|cost| {
             [
                 ("fixed_seconds", cost.fixed_seconds),
+                ("latency_seconds", cost.latency_seconds),
                 ("queued_seconds_per_byte", cost.queued_seconds_per_byte),
                 ("cold_seconds_per_byte", cost.cold_seconds_per_byte),
                 ("cached_seconds_per_byte", cost.cached_seconds_per_byte),
@@ -266,8 +220,14 @@ impl Calibration {
             ("accept.seconds_per_record", self.accept.seconds_per_record),
             ("accept.seconds_per_request", self.accept.seconds_per_request),
             ("accept.seconds_per_commit", self.accept.seconds_per_commit),
-            ("accept.latency_seconds", self.accept.latency_seconds),
-            ("sync.mean_seconds", self.sync.mean_seconds),
+            ("requests.quiet.requests_per_second", self.requests.quiet.requests_per_second),
+            ("requests.quiet.commit_seconds", self.requests.quiet.commit_seconds),
+            ("requests.quiet.latency.mean_seconds", self.requests.quiet.latency.mean_seconds),
+            ("requests.quiet.sync.mean_seconds", self.requests.quiet.sync.mean_seconds),
+            ("requests.busy.requests_per_second", self.requests.busy.requests_per_second),
+            ("requests.busy.commit_seconds", self.requests.busy.commit_seconds),
+            ("requests.busy.latency.mean_seconds", self.requests.busy.latency.mean_seconds),
+            ("requests.busy.sync.mean_seconds", self.requests.busy.sync.mean_seconds),
             ("store.seconds_per_byte", self.store.seconds_per_byte),
             ("store.merge_seconds_per_byte", self.store.merge_seconds_per_byte),
             ("store.stored_per_byte", self.store.stored_per_byte),
@@ -288,8 +248,14 @@ impl Calibration {
         if self.questions.iter().any(|cost| cost.serial_share > 1.0) {
             return Err(CalibrationError::Share { name: "serial_share" });
         }
-        if self.sync.distribution().is_none() {
-            return Err(CalibrationError::SyncTime);
+        let histograms = [
+            ("requests.quiet.latency", &self.requests.quiet.latency),
+            ("requests.quiet.sync", &self.requests.quiet.sync),
+            ("requests.busy.latency", &self.requests.busy.latency),
+            ("requests.busy.sync", &self.requests.busy.sync),
+        ];
+        if let Some((name, _)) = histograms.into_iter().find(|(_, times)| times.distribution().is_none()) {
+            return Err(CalibrationError::Histogram { name });
         }
         for (at, cost) in self.questions.iter().enumerate() {
             if self.questions.iter().skip(at + 1).any(|other| other.kind == cost.kind) {
@@ -303,37 +269,5 @@ impl Calibration {
     #[must_use]
     pub fn question(&self, kind: QuestionKind) -> Option<&QuestionCost> {
         self.questions.iter().find(|cost| cost.kind == kind)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_histogram_of_syncs_keeps_its_mean_and_its_tail() {
-        let sync = SyncTime::from_histogram(&[1e-3, 0.1, f64::INFINITY], &[98.0, 1.0, 1.0], 0.092).unwrap();
-        assert_eq!(sync.bounds, [1e-3, 0.1]);
-        assert_eq!(sync.counts, [98.0, 2.0]);
-        let times = sync.distribution().unwrap();
-        assert!((times.mean() - 0.92e-3).abs() < 1e-9, "{}", times.mean());
-        assert!(times.quantile(0.97) < 1.2e-3 && times.quantile(0.995) > 0.02);
-        assert_eq!(SyncTime::from_histogram(&[1e-3, f64::INFINITY], &[0.0, 0.0], 0.0), None);
-        assert_eq!(SyncTime::from_histogram(&[f64::INFINITY], &[1.0], 1.0), None);
-        assert_eq!(SyncTime::from_histogram(&[1e-3], &[], 1.0), None);
-    }
-
-    #[test]
-    fn syncs_without_data_are_shorter_and_keep_their_order() {
-        let sync = SyncTime { mean_seconds: 1e-3, bounds: vec![2e-4, 1e-3, 0.1], counts: vec![1.0, 8.0, 1.0] };
-        let shorter = sync.without_data(3e-4);
-        let near = |found: f64, want: f64| assert!((found - want).abs() < 1e-12, "{found} {want}");
-        near(shorter.mean_seconds, 7e-4);
-        for (found, want) in shorter.bounds.iter().zip([2e-5, 7e-4, 0.0997]) {
-            near(*found, want);
-        }
-        let none = sync.without_data(1.0);
-        near(none.mean_seconds, 1e-4);
-        assert!(none.distribution().is_some());
     }
 }

@@ -51,11 +51,13 @@ fn ingest_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
     let ack = node.ack();
     let of = |value: &dyn Fn(&Distribution) -> f64| ack.as_ref().map_or(f64::INFINITY, value);
     let idle_ack = node.at(0.0).ack_mean();
-    let sync = node.sync_alone();
+    let mean_of = |time: Option<Distribution>| time.map_or(f64::INFINITY, |time| time.mean());
     let data = input.request_bytes / input.node.disk_bytes_per_second;
-    let write = ("w", node.write_seconds(), FigureUnit::Seconds);
+    let write = ("w", mean_of(node.write_time()), FigureUnit::Seconds);
     let ack_formula = match input.ack_point {
-        AckPoint::Written => "w, its latency and CPU / (1 - CPU of accepting) + W with the probability u of a question",
+        AckPoint::Written => {
+            "w, its latency at this load and CPU / (1 - CPU of accepting), + W with the probability u of a question"
+        }
         AckPoint::Synced => {
             "w + W with the probability u of a question + rest of the running commit + own commit, each a sync and the data of its requests"
         }
@@ -67,7 +69,7 @@ fn ingest_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
         write,
         ("W", CORE_WAIT_SECONDS, FigureUnit::Seconds),
         ("u", node.searching_share(), FigureUnit::Share),
-        ("sync", sync.mean_seconds, FigureUnit::Seconds),
+        ("sync", mean_of(node.sync_alone()), FigureUnit::Seconds),
         ("data of a request", data, FigureUnit::Seconds),
         ("requests", node.requests(), FigureUnit::PerSecond),
         ("m", input.request_bytes, FigureUnit::Bytes),

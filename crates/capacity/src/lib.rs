@@ -25,13 +25,15 @@ mod question_kind;
 mod questions;
 mod range_text;
 mod repair;
+mod request_times;
 mod resource;
 mod tier;
+mod time_histogram;
 mod work_counters;
 mod write_path;
 
 pub use calibration::{
-    AcceptCost, Calibration, CalibrationError, MachineDescription, QuestionCost, ScalingCost, StoreCost, SyncTime,
+    AcceptCost, Calibration, CalibrationError, MachineDescription, QuestionCost, ScalingCost, StoreCost,
 };
 pub use capacity::{Capacity, TierSize};
 pub use figure::{FigureUnit, PlanFigure, Section, Symbol};
@@ -41,8 +43,10 @@ pub use input::{AckPoint, CapacityInput, CpuLimit, InputError, NodeSize, Planned
 pub use limits::ResourceLimit;
 pub use question_kind::QuestionKind;
 pub use questions::QuestionFigures;
+pub use request_times::{RequestTimes, TimesAtLoad};
 pub use resource::Resource;
 pub use tier::{PlannedNodes, Tier};
+pub use time_histogram::TimeHistogram;
 pub use work_counters::{NodeRates, WorkCounters};
 
 #[cfg(test)]

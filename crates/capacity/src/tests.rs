@@ -10,12 +10,19 @@ pub(crate) fn calibration() -> Calibration {
     let question = |kind| QuestionCost {
         kind,
         fixed_seconds: 1e-3,
+        latency_seconds: 0.0,
         queued_seconds_per_byte: 5e-11,
         cold_seconds_per_byte: 1e-9,
         cached_seconds_per_byte: 1e-10,
         cache_per_byte: 0.1,
         serial_share: 0.0,
         variation: 0.0,
+    };
+    let times = |requests_per_second| TimesAtLoad {
+        requests_per_second,
+        commit_seconds: 0.0,
+        latency: TimeHistogram { mean_seconds: 1e-4, bounds: vec![0.99e-4, 1e-4], counts: vec![0.0, 1.0] },
+        sync: TimeHistogram { mean_seconds: 2e-3, bounds: vec![1.99e-3, 2e-3], counts: vec![0.0, 1.0] },
     };
     Calibration {
         version: Calibration::VERSION,
@@ -33,9 +40,8 @@ pub(crate) fn calibration() -> Calibration {
             seconds_per_record: 1e-7,
             seconds_per_request: 1e-4,
             seconds_per_commit: 0.0,
-            latency_seconds: 1e-4,
         },
-        sync: SyncTime { mean_seconds: 2e-3, bounds: vec![1.99e-3, 2e-3], counts: vec![0.0, 1.0] },
+        requests: RequestTimes { quiet: times(10.0), busy: times(100.0) },
         store: StoreCost {
             seconds_per_byte: 5e-9,
             merge_seconds_per_byte: 0.0,
@@ -538,12 +544,12 @@ fn calibrations_are_checked() {
     costs.version = 1;
     assert_eq!(costs.check(), Err(CalibrationError::Version { found: 1 }));
     let mut costs = calibration();
-    costs.sync.mean_seconds = f64::NAN;
-    assert_eq!(costs.check(), Err(CalibrationError::Value { name: "sync.mean_seconds" }));
+    costs.requests.busy.sync.mean_seconds = f64::NAN;
+    assert_eq!(costs.check(), Err(CalibrationError::Value { name: "requests.busy.sync.mean_seconds" }));
     for (bounds, counts) in [(vec![2e-3, 1e-3], vec![1.0, 1.0]), (vec![1e-3], vec![0.0]), (vec![1e-3], Vec::new())] {
         let mut costs = calibration();
-        (costs.sync.bounds, costs.sync.counts) = (bounds, counts);
-        assert_eq!(costs.check(), Err(CalibrationError::SyncTime));
+        (costs.requests.busy.sync.bounds, costs.requests.busy.sync.counts) = (bounds, counts);
+        assert_eq!(costs.check(), Err(CalibrationError::Histogram { name: "requests.busy.sync" }));
     }
     let mut costs = calibration();
     costs.questions[0].serial_share = 1.5;

@@ -2,7 +2,6 @@
 
 use bucksaw_model::{Distribution, GroupCommit, SharedServers, commits_per_second};
 
-use crate::calibration::SyncTime;
 use crate::input::AckPoint;
 use crate::planned_node::{BACKGROUND_SHARE, PlannedNode};
 
@@ -26,10 +25,17 @@ impl PlannedNode<'_> {
         if free > 0.0 { 1.0 / (1.0 - self.accept_cores() / self.input.node.cores) } else { f64::INFINITY }
     }
 
-    /// Seconds of a request beside its group commit, while no question runs: processor sharing of its CPU time and its latency.
-    pub(crate) fn write_seconds(&self) -> f64 {
-        let alone = self.calibration.accept.latency_seconds + self.input.request_bytes * self.text_cost();
-        alone * self.accept_stretch()
+    /// The time of a request beside its group commit, while no question runs: processor sharing of its CPU time and its latency. `None`
+    /// if there is no capacity left.
+    pub(crate) fn write_time(&self) -> Option<Distribution> {
+        let stretch = self.accept_stretch();
+        if stretch.is_infinite() {
+            return None;
+        }
+        let has_commit = self.input.ack_point != AckPoint::Written;
+        let latency = self.calibration.requests.latency(self.requests_to_one(), has_commit)?;
+        let text = Distribution::constant(self.input.request_bytes * self.text_cost()).ok()?;
+        latency.plus(&text).scaled(stretch).ok()
     }
 
     /// The share of the time in which a question uses all cores, so that only one runs at a time. 0 if a CPU limit leaves it fewer threads
@@ -48,16 +54,22 @@ impl PlannedNode<'_> {
             .ok()
     }
 
-    /// The times of syncs without the data of their requests, which depends on the planned disk.
-    pub(crate) fn sync_alone(&self) -> SyncTime {
-        self.calibration.sync.without_data(MEASURED_COMMIT_BYTES / MEASURED_DISK_BYTES_PER_SECOND)
+    /// Requests per second at the peak to each ingest node.
+    fn requests_to_one(&self) -> f64 {
+        self.accepted_by_one() / self.input.request_bytes
+    }
+
+    /// The times of syncs without the data of their requests, which depends on the planned disk; `None` if the measured times are none.
+    pub(crate) fn sync_alone(&self) -> Option<Distribution> {
+        let data = MEASURED_COMMIT_BYTES / MEASURED_DISK_BYTES_PER_SECOND;
+        self.calibration.requests.sync(self.requests_to_one(), data)
     }
 
     /// The group commits of one ingest node.
     fn group_commit(&self) -> Option<GroupCommit> {
         Some(GroupCommit {
-            writes_per_second: self.accepted_by_one() / self.input.request_bytes,
-            sync: self.sync_alone().distribution()?,
+            writes_per_second: self.requests_to_one(),
+            sync: self.sync_alone()?,
             write_seconds: self.input.request_bytes / self.input.node.disk_bytes_per_second,
         })
     }
@@ -67,18 +79,15 @@ impl PlannedNode<'_> {
         if self.input.ack_point == AckPoint::Written {
             return 0.0;
         }
-        let requests = self.accepted_by_one() / self.input.request_bytes;
+        let requests = self.requests_to_one();
         let data = self.input.request_bytes / self.input.node.disk_bytes_per_second;
-        commits_per_second(requests, self.sync_alone().mean_seconds, data).map_or(1.0, |commits| commits / requests)
+        let commits = self.sync_alone().and_then(|sync| commits_per_second(requests, sync.mean(), data));
+        commits.map_or(1.0, |commits| commits / requests)
     }
 
     /// The time of a request until its acknowledgement; `None` if the node is overloaded.
     pub(crate) fn ack(&self) -> Option<Distribution> {
-        let write = self.write_seconds();
-        if write.is_infinite() {
-            return None;
-        }
-        let write = Distribution::constant(write).ok()?.plus(&self.core_wait()?);
+        let write = self.write_time()?.plus(&self.core_wait()?);
         let commit = || {
             let commits = self.group_commit()?;
             if commits.writes_per_second > 0.0 {

@@ -44,7 +44,7 @@ pub(super) async fn measure(sample: &Sample, directory: &Path) -> anyhow::Result
     ];
     for _ in 0..ROUNDS {
         for (bodies, bytes_per_second) in &runs {
-            let load = PacedLoad { bodies, bytes_per_second: *bytes_per_second, time: RUN_TIME };
+            let load = PacedLoad { bodies, bytes_per_second: *bytes_per_second, time: RUN_TIME, has_fast: false };
             let commits_before = node.commits().await?;
             let (before, started) = (node.cpu_seconds().await?, Instant::now());
             let sent = node.send(load).await?;
@@ -57,12 +57,6 @@ pub(super) async fn measure(sample: &Sample, directory: &Path) -> anyhow::Result
     }
     let [seconds_per_byte, seconds_per_record, seconds_per_request, seconds_per_commit] =
         fit(&observations).context("the costs per byte, record, request and commit cannot be separated")?;
-    let cost = AcceptCost {
-        seconds_per_byte,
-        seconds_per_record,
-        seconds_per_request,
-        seconds_per_commit,
-        latency_seconds: 0.0,
-    };
+    let cost = AcceptCost { seconds_per_byte, seconds_per_record, seconds_per_request, seconds_per_commit };
     Ok((cost, node, queued))
 }

@@ -6,8 +6,8 @@
 //!   each run is a linear equation in bytes, records and requests ([`accept`]).
 //! - Storing: a node with both roles takes the same text slowly, so that it merges its segments, and faster, so that they are too large
 //!   for it ([`store`]). What it uses until all is merged, minus the cost of accepting, is that of gathering and of merging.
-//! - Commits: the histogram of group commits of that node while it takes the text and stores it.
-//! - Latency of a request: the mean time of an acknowledgement of that node, less the CPU of its text and its group commit.
+//! - Commits: the histograms of group commits of that node while it takes the text of each load.
+//! - Latency of requests: their times under both loads. Every second one is `fast`, so that its time has no group commit.
 //! - Questions: see [`questions`].
 //!
 //! Requests come at random moments of a rate that leaves the node idle for most of the time ([`paced`]): the costs are those of a node in
@@ -24,7 +24,7 @@ mod store;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use bucksaw_capacity::{AcceptCost, Calibration, MachineDescription};
+use bucksaw_capacity::{Calibration, MachineDescription};
 use sysinfo::System;
 
 use crate::node_client;
@@ -71,9 +71,8 @@ async fn measure(sample: &Sample, directory: &Path, path: &Path) -> anyhow::Resu
     let base_memory_bytes = node.metric("process_resident_memory_bytes").await?;
     let base_cores = node.base_cores().await?;
     let needles = questions::Needles::new()?;
-    let StoreMeasurement { store, sync, latency_seconds, bytes } =
+    let StoreMeasurement { store, requests, bytes } =
         store::measure(&node, sample, &needles, (&accept, base_cores)).await?;
-    let accept = AcceptCost { latency_seconds, ..accept };
     let questions = questions::measure(&mut node, sample, &needles, (bytes, &queued_questions)).await?;
     let line_bytes = sample.line_bytes();
     let calibration = Calibration {
@@ -81,7 +80,7 @@ async fn measure(sample: &Sample, directory: &Path, path: &Path) -> anyhow::Resu
         machine: machine(path),
         base_cores,
         accept,
-        sync,
+        requests,
         store,
         scaling: built_in_calibration()?.scaling,
         questions,

@@ -29,27 +29,35 @@ pub(super) struct PacedLoad<'a> {
     /// Mean bytes of text per second.
     pub(super) bytes_per_second: f64,
     pub(super) time: Duration,
+    /// Whether every second request is `fast`, so that its time is without a group commit.
+    pub(super) has_fast: bool,
 }
 
-/// What was sent.
-#[derive(Clone, Copy, Debug, Default)]
+/// What was sent. Times are seconds from a request, or from the moment at which a late one was due, to its acknowledgement.
+#[derive(Clone, Debug, Default)]
 pub(super) struct SentTotals {
     pub(super) bytes: f64,
     pub(super) records: f64,
     pub(super) requests: f64,
-    /// The sum of the seconds from requests, or from the moments at which late ones were due, to their acknowledgements.
-    pub(super) ack_seconds: f64,
+    /// The times of the requests that were `durable`.
+    pub(super) durable_seconds: Vec<f64>,
+    /// The times of those that were `fast`.
+    pub(super) fast_seconds: Vec<f64>,
 }
 
 impl SentTotals {
-    /// The mean seconds of an acknowledgement.
-    pub(super) fn ack_mean(&self) -> f64 {
-        self.ack_seconds / self.requests
+    /// Adds what was sent in another load.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.bytes += other.bytes;
+        self.records += other.records;
+        self.requests += other.requests;
+        self.durable_seconds.extend_from_slice(&other.durable_seconds);
+        self.fast_seconds.extend_from_slice(&other.fast_seconds);
     }
 }
 
 impl PacedLoad<'_> {
-    /// Sends `durable` requests to the HTTP API of a node at `authority`, at the moments of a Poisson process, until all are
+    /// Sends requests to the HTTP API of a node at `authority`, at the moments of a Poisson process, until all are
     /// acknowledged.
     pub(super) async fn send(&self, authority: &str) -> anyhow::Result<SentTotals> {
         let mean_bytes = self.bodies.iter().map(Bytes::len).sum::<usize>() as f64 / self.bodies.len() as f64;
@@ -68,26 +76,30 @@ impl PacedLoad<'_> {
             sent.records += memchr::memchr_iter(b'\n', body).count() as f64;
         }
         let (requests, next, started) = (Arc::new(requests), Arc::new(AtomicUsize::new(0)), Instant::now());
-        let mut senders = JoinSet::new();
+        let (mut senders, has_fast) = (JoinSet::new(), self.has_fast);
         for _ in 0..CONNECTIONS {
             let (requests, next, authority) = (Arc::clone(&requests), Arc::clone(&next), authority.to_owned());
             let mut connection = connect(&authority).await?;
             senders.spawn(async move {
-                let mut ack_seconds = 0.0;
-                while let Some((due, body)) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let mut acknowledged = SentTotals::default();
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some((due, body)) = requests.get(at) else { return anyhow::Ok(acknowledged) };
+                    let is_fast = has_fast && at % 2 == 1;
                     let due = started + *due;
                     // A timer ends up to a millisecond late, which is no time of the request. One that waited for a connection is late.
                     let is_late = Instant::now() >= due;
                     sleep_until(due).await;
                     let from = if is_late { due } else { Instant::now() };
-                    send(&mut connection, &authority, body.clone()).await?;
-                    ack_seconds += from.elapsed().as_secs_f64();
+                    send(&mut connection, &authority, body.clone(), is_fast).await?;
+                    let times =
+                        if is_fast { &mut acknowledged.fast_seconds } else { &mut acknowledged.durable_seconds };
+                    times.push(from.elapsed().as_secs_f64());
                 }
-                anyhow::Ok(ack_seconds)
             });
         }
         while let Some(ended) = senders.join_next().await {
-            sent.ack_seconds += ended.context("a sender of the measurement failed")??;
+            sent.add(&ended.context("a sender of the measurement failed")??);
         }
         Ok(sent)
     }
@@ -102,9 +114,15 @@ async fn connect(authority: &str) -> anyhow::Result<SendRequest<Full<Bytes>>> {
     Ok(connection)
 }
 
-async fn send(connection: &mut SendRequest<Full<Bytes>>, authority: &str, body: Bytes) -> anyhow::Result<()> {
+async fn send(
+    connection: &mut SendRequest<Full<Bytes>>,
+    authority: &str,
+    body: Bytes,
+    is_fast: bool,
+) -> anyhow::Result<()> {
     connection.ready().await?;
-    let request = Request::post("/api/v1/ingest?durability=durable")
+    let durability = if is_fast { "fast" } else { "durable" };
+    let request = Request::post(format!("/api/v1/ingest?durability={durability}"))
         .header(HOST, authority)
         .header(CONTENT_TYPE, "text/plain")
         .body(Full::new(body))?;

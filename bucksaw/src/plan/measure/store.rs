@@ -1,9 +1,9 @@
-//! The CPU and the writes of gathering and of merging, the times of group commits meanwhile, and the latency of requests.
+//! The CPU and the writes of gathering and of merging, and the times of group commits and of requests meanwhile.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use bucksaw_capacity::{AcceptCost, StoreCost, SyncTime};
+use bucksaw_capacity::{AcceptCost, RequestTimes, StoreCost, TimeHistogram, TimesAtLoad};
 use tokio::time::Instant;
 
 use super::measured_node::{MeasuredNode, SYNC_SECONDS};
@@ -11,6 +11,7 @@ use super::paced::{PacedLoad, SentTotals};
 use super::questions::Needles;
 use super::sample::Sample;
 use crate::plan::least_squares::{Observation, fit};
+use crate::plan::metrics_text::MetricHistogram;
 
 /// Bytes of each request.
 const REQUEST_BYTES: usize = 64 << 10;
@@ -22,12 +23,8 @@ const SLOW_TIME: Duration = Duration::from_secs(46);
 const SLOW_ROUNDS_MAX: usize = 3;
 
 /// The faster load: some batches that are too large to be merged.
-const FAST_BYTES_PER_SECOND: f64 = 8e6;
+const FAST_BYTES_PER_SECOND: f64 = 16e6;
 const FAST_TIME: Duration = Duration::from_secs(24);
-
-/// The load whose acknowledgements are timed.
-const TIMED_BYTES_PER_SECOND: f64 = 4e6;
-const TIMED_TIME: Duration = Duration::from_secs(6);
 
 /// The metric with the bytes of text that went through merges.
 const MERGED_BYTES: &str = "bucksaw_store_compacted_bytes_total";
@@ -36,8 +33,7 @@ const MERGED_BYTES: &str = "bucksaw_store_compacted_bytes_total";
 #[derive(Debug)]
 pub(super) struct StoreMeasurement {
     pub(super) store: StoreCost,
-    pub(super) sync: SyncTime,
-    pub(super) latency_seconds: f64,
+    pub(super) requests: RequestTimes,
     /// Bytes of text that the node holds.
     pub(super) bytes: f64,
 }
@@ -50,10 +46,9 @@ pub(super) async fn measure(
     (accept, base_cores): (&AcceptCost, f64),
 ) -> anyhow::Result<StoreMeasurement> {
     let bodies = sample.bodies(REQUEST_BYTES);
-    let load = |bytes_per_second, time| PacedLoad { bodies: &bodies, bytes_per_second, time };
-    let syncs_before = node.histogram(SYNC_SECONDS).await?;
+    let load = |bytes_per_second, time| PacedLoad { bodies: &bodies, bytes_per_second, time, has_fast: true };
     let (mut bytes, mut stored_before) = (0.0, StoreReadings::of(node).await?);
-    let (mut cpu, mut written) = (Vec::new(), Vec::new());
+    let (mut cpu, mut written, mut timed) = (Vec::new(), Vec::new(), Vec::new());
     let loads = [(SLOW_BYTES_PER_SECOND, SLOW_TIME, SLOW_ROUNDS_MAX), (FAST_BYTES_PER_SECOND, FAST_TIME, 1)];
     for (bytes_per_second, time, rounds_max) in loads {
         let mut sent = Vec::new();
@@ -62,14 +57,21 @@ pub(super) async fn measure(
             sent.push(SentTotals { bytes: with_needles.len() as f64, ..SentTotals::default() });
             node.ingest(with_needles).await?;
         }
+        let (syncs_before, mut seconds) = (node.histogram(SYNC_SECONDS).await?, 0.0);
         for _ in 0..rounds_max {
+            let started = Instant::now();
             sent.push(node.send(load(bytes_per_second, time)).await?);
+            seconds += started.elapsed().as_secs_f64();
             node.wait_settled(bytes + bytes_of(&sent)).await?;
             if node.metric(MERGED_BYTES).await? > 0.0 {
                 break;
             }
         }
         bytes += bytes_of(&sent);
+        let mut all = SentTotals::default();
+        sent.iter().for_each(|sent| all.add(sent));
+        let syncs = node.histogram(SYNC_SECONDS).await?.since(&syncs_before);
+        timed.push(TimedRequests { sent: all, seconds, syncs });
         let stored = StoreReadings::of(node).await?;
         let base = base_cores * (stored.at - stored_before.at).as_secs_f64();
         let accepting = accepting_seconds(accept, &sent, stored.commits - stored_before.commits);
@@ -79,8 +81,6 @@ pub(super) async fn measure(
         written.push(Observation { work, seconds: stored.written - stored_before.written });
         stored_before = stored;
     }
-    let sync = node.histogram(SYNC_SECONDS).await?.since(&syncs_before);
-    let sync = SyncTime::from_histogram(&sync.bounds, &sync.counts, sync.sum).context("the node committed nothing")?;
     let stored_bytes = node.metric("bucksaw_store_stored_bytes").await?;
     ensure!(stored_before.merged > 0.0, "the node merged nothing, so what a merge costs is not known");
     let separated = "the costs of gathering and of merging cannot be separated";
@@ -95,14 +95,37 @@ pub(super) async fn measure(
         merge_written_per_byte,
     };
 
-    let timed = node.send(load(TIMED_BYTES_PER_SECOND, TIMED_TIME)).await?;
-    bytes += timed.bytes;
-    node.wait_settled(bytes).await?;
-    let per_second = timed.requests / TIMED_TIME.as_secs_f64();
-    let commit = sync.commit_wait(per_second).context("the times of commits make no sense")?;
-    let text = (accept.seconds_per_byte * timed.bytes + accept.seconds_per_record * timed.records) / timed.requests;
-    let latency_seconds = (timed.ack_mean() - commit - text).max(0.0);
-    Ok(StoreMeasurement { store, sync, latency_seconds, bytes })
+    let mut times = timed.iter().map(|requests| requests.times(accept));
+    let (quiet, busy) = times.next().flatten().zip(times.next().flatten()).context("no request was timed")?;
+    Ok(StoreMeasurement { store, requests: RequestTimes { quiet, busy }, bytes })
+}
+
+/// The requests of one load.
+#[derive(Debug)]
+struct TimedRequests {
+    sent: SentTotals,
+    /// The time in which they were sent.
+    seconds: f64,
+    /// Group commits meanwhile.
+    syncs: MetricHistogram,
+}
+
+impl TimedRequests {
+    /// The times of `fast` requests without the CPU of their text, and by how much `durable` ones took longer than these and their group
+    /// commit; `None` without requests.
+    fn times(&self, accept: &AcceptCost) -> Option<TimesAtLoad> {
+        let text = accept.seconds_per_byte * self.sent.bytes + accept.seconds_per_record * self.sent.records;
+        let fast = TimeHistogram::of_times(&self.sent.fast_seconds)?;
+        let durable = TimeHistogram::of_times(&self.sent.durable_seconds)?;
+        let sync = TimeHistogram::from_histogram(&self.syncs.bounds, &self.syncs.counts, self.syncs.sum)?;
+        let commit = sync.commit_wait(self.sent.durable_seconds.len() as f64 / self.seconds)?;
+        Some(TimesAtLoad {
+            requests_per_second: self.sent.requests / self.seconds,
+            commit_seconds: (durable.mean_seconds - fast.mean_seconds - commit).max(0.0),
+            latency: fast.without(text / self.sent.requests),
+            sync,
+        })
+    }
 }
 
 fn bytes_of(sent: &[SentTotals]) -> f64 {
@@ -152,9 +175,28 @@ mod tests {
             seconds_per_record: 10.0,
             seconds_per_request: 100.0,
             seconds_per_commit: 1_000.0,
-            latency_seconds: 8.0,
         };
-        let sent = SentTotals { bytes: 2.0, records: 3.0, requests: 4.0, ack_seconds: 0.0 };
+        let sent = SentTotals { bytes: 2.0, records: 3.0, requests: 4.0, ..SentTotals::default() };
         assert_eq!(accepting_seconds(&accept, &[sent, SentTotals::default()], 5.0), 5_432.0);
+    }
+
+    #[test]
+    fn latency_is_that_of_fast_requests_without_their_text() {
+        let accept = AcceptCost {
+            seconds_per_byte: 1e-9,
+            seconds_per_record: 1e-6,
+            seconds_per_request: 0.0,
+            seconds_per_commit: 0.0,
+        };
+        let syncs = MetricHistogram { bounds: vec![0.99e-3, 1e-3], counts: vec![0.0, 9.0], sum: 9e-3 };
+        let mut requests = TimedRequests { sent: SentTotals::default(), seconds: 1_000.0, syncs };
+        assert!(requests.times(&accept).is_none());
+        let (durable_seconds, fast_seconds) = (vec![2.2e-3; 5], vec![1e-3; 5]);
+        requests.sent = SentTotals { bytes: 2e6, records: 2e3, requests: 10.0, durable_seconds, fast_seconds };
+        let times = requests.times(&accept).unwrap();
+        // The text takes 0.4 ms of a request, and the sync 1 ms.
+        assert!((times.latency.mean_seconds - 0.6e-3).abs() < 0.01e-3, "{times:?}");
+        assert!((times.commit_seconds - 0.2e-3).abs() < 0.02e-3, "{times:?}");
+        assert!((times.requests_per_second - 0.01).abs() < 1e-12);
     }
 }
