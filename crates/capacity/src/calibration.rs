@@ -115,8 +115,6 @@ pub struct QuestionCost {
     pub kind: QuestionKind,
     /// CPU seconds of a question over no text.
     pub fixed_seconds: f64,
-    /// Seconds of a question over no text beside this CPU: calls of the system, and threads that wake up.
-    pub latency_seconds: f64,
     /// CPU seconds per byte of text in range that is in the queue.
     pub queued_seconds_per_byte: f64,
     /// CPU seconds per byte of text in range whose blocks are not in the block cache.
@@ -206,7 +204,6 @@ impl Calibration {
         let questions = self.questions.iter().flat_map(|cost| {
             [
                 ("fixed_seconds", cost.fixed_seconds),
-                ("latency_seconds", cost.latency_seconds),
                 ("queued_seconds_per_byte", cost.queued_seconds_per_byte),
                 ("cold_seconds_per_byte", cost.cold_seconds_per_byte),
                 ("cached_seconds_per_byte", cost.cached_seconds_per_byte),

@@ -40,7 +40,6 @@ impl PlannedNode<'_> {
         self.calibration.question(kind).copied().unwrap_or(QuestionCost {
             kind,
             fixed_seconds: f64::INFINITY,
-            latency_seconds: 0.0,
             queued_seconds_per_byte: 0.0,
             cold_seconds_per_byte: 0.0,
             cached_seconds_per_byte: 0.0,
@@ -157,13 +156,11 @@ impl PlannedNode<'_> {
             + rounds * READS_PER_BLOCK * self.input.node.disk_read_seconds
     }
 
-    /// Seconds of a question with this much CPU, while nothing else runs: its latency, the fixed part on one core, and the rest on all.
+    /// Seconds of a question with this much CPU, while nothing else runs: the fixed part runs on one core.
     pub(crate) fn question_seconds(&self, question: &PlannedQuestion, cpu_seconds: f64) -> f64 {
         let cost = self.cost(question.kind);
         let text = cpu_seconds - cost.fixed_seconds;
-        cost.latency_seconds
-            + cost.fixed_seconds
-            + text * cost.seconds_per_cpu_second(self.input.node.question_threads())
+        cost.fixed_seconds + text * cost.seconds_per_cpu_second(self.input.node.question_threads())
     }
 
     /// The response time of a question on this node alone; `None` if the node is overloaded.

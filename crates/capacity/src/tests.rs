@@ -10,7 +10,6 @@ pub(crate) fn calibration() -> Calibration {
     let question = |kind| QuestionCost {
         kind,
         fixed_seconds: 1e-3,
-        latency_seconds: 0.0,
         queued_seconds_per_byte: 5e-11,
         cold_seconds_per_byte: 1e-9,
         cached_seconds_per_byte: 1e-10,

@@ -37,11 +37,15 @@ impl TimeHistogram {
     /// From single times in seconds. `None` if there is none, or one is not finite.
     #[must_use]
     pub fn of_times(times: &[f64]) -> Option<Self> {
+        let shortest = times.iter().copied().reduce(f64::min)?;
         let longest = times.iter().copied().reduce(f64::max).filter(|longest| longest.is_finite())?;
         let mut bounds = vec![LEAST_BOUND_SECONDS];
         while let Some(last) = bounds.last().copied().filter(|last| *last < longest) {
             bounds.push(last * std::f64::consts::SQRT_2);
         }
+        // The first bound is that below the shortest time.
+        let unused = bounds.partition_point(|bound| *bound < shortest).saturating_sub(1);
+        bounds.drain(..unused);
         let mut counts = vec![0.0; bounds.len()];
         for time in times {
             *counts.get_mut(bounds.partition_point(|bound| bound < time))? += 1.0;
@@ -108,6 +112,9 @@ mod tests {
             assert!(error.abs() < 0.1, "{share}: {error}");
         }
         assert_eq!(TimeHistogram::of_times(&[LEAST_BOUND_SECONDS]).unwrap().counts, [1.0]);
+        let equal = TimeHistogram::of_times(&[1e-3; 7]).unwrap();
+        assert_eq!(equal.counts, [0.0, 7.0]);
+        assert!(equal.bounds[0] < 1e-3 && equal.bounds[1] >= 1e-3, "{equal:?}");
         assert_eq!(TimeHistogram::of_times(&[]), None);
         assert_eq!(TimeHistogram::of_times(&[1e-3, f64::INFINITY]), None);
     }

@@ -191,7 +191,6 @@ async fn measure_kind(
     let cost = QuestionCost {
         kind,
         fixed_seconds: fixed.cpu_seconds,
-        latency_seconds: (fixed.seconds - fixed.cpu_seconds).max(0.0),
         queued_seconds_per_byte: 0.0,
         cold_seconds_per_byte: per_byte(&cold),
         cached_seconds_per_byte: per_byte(&cached),

@@ -57,11 +57,11 @@ pub(super) async fn measure(
             sent.push(SentTotals { bytes: with_needles.len() as f64, ..SentTotals::default() });
             node.ingest(with_needles).await?;
         }
-        let (syncs_before, mut seconds) = (node.histogram(SYNC_SECONDS).await?, 0.0);
+        let (syncs_before, mut sending_seconds) = (node.histogram(SYNC_SECONDS).await?, 0.0);
         for _ in 0..rounds_max {
             let started = Instant::now();
             sent.push(node.send(load(bytes_per_second, time)).await?);
-            seconds += started.elapsed().as_secs_f64();
+            sending_seconds += started.elapsed().as_secs_f64();
             node.wait_settled(bytes + bytes_of(&sent)).await?;
             if node.metric(MERGED_BYTES).await? > 0.0 {
                 break;
@@ -71,7 +71,7 @@ pub(super) async fn measure(
         let mut all = SentTotals::default();
         sent.iter().for_each(|sent| all.add(sent));
         let syncs = node.histogram(SYNC_SECONDS).await?.since(&syncs_before);
-        timed.push(TimedRequests { sent: all, seconds, syncs });
+        timed.push(TimedRequests { sent: all, seconds: sending_seconds, syncs });
         let stored = StoreReadings::of(node).await?;
         let base = base_cores * (stored.at - stored_before.at).as_secs_f64();
         let accepting = accepting_seconds(accept, &sent, stored.commits - stored_before.commits);

@@ -37,8 +37,15 @@ fn costs_are_measured_and_the_files_removed() {
     let plan: Value = serde_json::from_slice(&found.stdout).unwrap();
     let costs = &plan["calibration"];
     let cost = |pointer: &str| costs.pointer(pointer).and_then(Value::as_f64).unwrap_or(f64::NAN);
-    let positive =
-        ["/store/stored_per_byte", "/store/merge_written_per_byte", "/sync/mean_seconds", "/base_memory_bytes"];
+    let positive = [
+        "/store/stored_per_byte",
+        "/store/merge_written_per_byte",
+        "/requests/quiet/latency/mean_seconds",
+        "/requests/quiet/sync/mean_seconds",
+        "/requests/busy/latency/mean_seconds",
+        "/requests/busy/sync/mean_seconds",
+        "/base_memory_bytes",
+    ];
     for pointer in positive {
         assert!(cost(pointer) > 0.0, "{pointer}: {costs}");
     }
