@@ -88,7 +88,7 @@ pub(crate) struct ModelArgs {
 enum ModelExperiment {
     /// Twelve loads on a node of this machine
     Loads,
-    /// Loads on nodes with a CPU quota, a throttled disk, or delayed syncs and reads; needs root, and strace
+    /// Loads on nodes with a CPU quota, a throttled disk, or delayed syncs and reads; needs root, and a C compiler
     Environments,
     /// The load at which a mean time is twice that of an idle node; needs root
     Knees,
