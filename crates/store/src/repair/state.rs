@@ -47,6 +47,8 @@ struct RepairPass {
     number: u64,
     began: Millis,
     ranges: RangeQueue,
+    /// The range of the running task, which is in `ranges` no more.
+    running: Option<TimeRange>,
     /// The range whose checksums are verified.
     verify: Option<TimeRange>,
     under_replicated_records: u64,
@@ -117,6 +119,8 @@ impl RepairState {
         }
         let pass = self.pass.as_mut()?;
         let pending = pass.ranges.take_ready(now)?;
+        // Ranges with ids of their own are small.
+        pass.running = pending.only_ids.is_none().then_some(pending.range);
         let verify = pass.verify.is_some_and(|part| part.from < pending.range.to && pending.range.from < part.to);
         Some(RepairTask { pending, live, verify, is_hint: false })
     }
@@ -131,6 +135,7 @@ impl RepairState {
             number: self.passes_begun,
             began: wall,
             ranges,
+            running: None,
             verify,
             under_replicated_records: 0,
             lost_bytes_max: lost_bytes,
@@ -154,6 +159,7 @@ impl RepairState {
             ranges.add(PendingRange { ready_at: pending.ready_at.max(retry_at), ..pending });
         }
         let Some(pass) = self.pass.as_mut().filter(|_| !is_hint) else { return false };
+        pass.running = None;
         pass.under_replicated_records += under_replicated_records;
         if !pass.ranges.is_empty() {
             return false;
@@ -205,10 +211,11 @@ impl RepairState {
         self.peer_retention.insert(node, retention);
     }
 
+    /// What the pass has still to compare, with the range of the running task.
     pub(crate) fn remaining_ranges(&self) -> Vec<TimeRange> {
-        // Ranges with ids of their own are small.
-        let ranges = self.pass.iter().flat_map(|pass| pass.ranges.iter()).filter(|pending| pending.only_ids.is_none());
-        ranges.map(|pending| pending.range).collect()
+        let Some(pass) = &self.pass else { return Vec::new() };
+        let waiting = pass.ranges.iter().filter(|pending| pending.only_ids.is_none()).map(|pending| pending.range);
+        pass.running.into_iter().chain(waiting).collect()
     }
 
     pub(crate) fn sample_rate(&mut self, now: Duration, left_bytes: u64) {

@@ -100,3 +100,21 @@ fn only_ranges_that_wait_for_a_retry_are_deferred() {
     state.complete_task(task.is_hint, done, day, 0);
     assert_eq!((state.remaining_ranges().len(), state.status(day, 0).deferred_ranges), (2, 1));
 }
+
+#[test]
+fn a_range_that_is_being_compared_still_remains() {
+    let mut state = state();
+    let day = Duration::from_secs(Config::default().pass_interval.as_secs());
+    assert!(state.remaining_ranges().is_empty());
+    let task = state.next_task(Vec::new(), day, Millis(5)).unwrap();
+    assert_eq!(state.remaining_ranges(), [TimeRange::ALL]);
+    let rest = TimeRange { to: Millis(500), ..TimeRange::ALL };
+    let done =
+        RangeOutcome { remaining: Some(PendingRange { range: rest, ..task.pending }), ..RangeOutcome::default() };
+    state.complete_task(task.is_hint, done, day, 0);
+    assert_eq!(state.remaining_ranges(), [rest]);
+    state.next_task(Vec::new(), day, Millis(5)).unwrap();
+    assert_eq!(state.remaining_ranges(), [rest]);
+    state.complete_task(false, RangeOutcome::default(), day, 0);
+    assert!(state.remaining_ranges().is_empty());
+}
