@@ -38,16 +38,12 @@ pub(crate) fn find_entry(directories: &mut Directories<'_>, position: &FilePosit
 
 /// Looks for all lost and replaced files. Those that several scans have not found end here.
 pub(crate) fn search(tailer: &mut Tailer, directories: &mut Directories<'_>) {
-    let scans = tailer.scans;
-    let is_sought = |file: &&TailedFile| match file.stage {
-        Stage::Lost => {
-            file.matched_in != scans || tailer.by_identity.get(&file.position.identity) != Some(&file.position.key)
-        }
-        stage => stage == Stage::Replaced,
-    };
-    let sought: Vec<FileKey> = tailer.files.values().filter(is_sought).map(|file| file.position.key).collect();
+    if sought(tailer).is_empty() {
+        return;
+    }
+    free_reused_numbers(tailer, directories);
     let mut unfound = Vec::new();
-    for key in sought {
+    for key in sought(tailer) {
         match search_by_number(tailer, key, directories) {
             Ok(true) => {}
             Ok(false) => unfound.push(key),
@@ -61,6 +57,55 @@ pub(crate) fn search(tailer: &mut Tailer, directories: &mut Directories<'_>) {
             Ok(false) => give_up(tailer, key, directories),
             Err(_) => tailer.gap_log.counters.read_errors += 1,
         }
+    }
+}
+
+/// The lost and replaced files that no pattern has led to in this scan.
+fn sought(tailer: &Tailer) -> Vec<FileKey> {
+    let is_sought = |file: &&TailedFile| match file.stage {
+        Stage::Lost => {
+            file.matched_in != tailer.scans
+                || tailer.by_identity.get(&file.position.identity) != Some(&file.position.key)
+        }
+        stage => stage == Stage::Replaced,
+    };
+    tailer.files.values().filter(is_sought).map(|file| file.position.key).collect()
+}
+
+/// Loses the copies and compressed files that wait to be read and whose numbers other files have got since. A sought file may have
+/// become such a one, and a file whose number is taken is not found by its contents.
+fn free_reused_numbers(tailer: &mut Tailer, directories: &mut Directories<'_>) {
+    let is_unread = |file: &&TailedFile| file.stage == Stage::Rest && file.handle.is_none() && file.unpacker.is_none();
+    let unread: Vec<FileKey> = tailer.files.values().filter(is_unread).map(|file| file.position.key).collect();
+    for key in unread {
+        match has_other_contents(tailer, key, directories) {
+            Ok(true) => tailer.lose(key),
+            Ok(false) => {}
+            Err(_) => tailer.gap_log.counters.read_errors += 1,
+        }
+    }
+}
+
+/// Whether the file with the number of this one begins with other text.
+fn has_other_contents(tailer: &Tailer, key: FileKey, directories: &mut Directories<'_>) -> io::Result<bool> {
+    let Some(file) = tailer.files.get(&key) else { return Ok(false) };
+    let Some(path) = find_entry(directories, &file.position) else { return Ok(false) };
+    let Some(stat) = directories.stat(&path) else { return Ok(false) };
+    let candidate = SearchCandidate { path, stat };
+    let Some((handle, _)) = open_candidate(tailer, &candidate)? else { return Ok(false) };
+    match begins_like(handle, &candidate.path, &file.position) {
+        Ok(is_same) => Ok(!is_same),
+        Err(error) if is_read_error(&error) => Err(error),
+        // What cannot be decompressed yet is not known.
+        Err(_) => Ok(false),
+    }
+}
+
+/// Whether a file, decompressed as its name says, has the text that was read.
+fn begins_like(handle: Arc<dyn File>, path: &Path, position: &FilePosition) -> io::Result<bool> {
+    match path.file_name().and_then(Compression::of) {
+        Some(compression) => unpacked_head(handle, compression).map(|head| position.fingerprint.matches(&head)),
+        None => continues(&*handle, position),
     }
 }
 
@@ -178,13 +223,7 @@ fn adopt(tailer: &mut Tailer, key: FileKey, candidate: &SearchCandidate, is_copy
     }
     let compression = candidate.path.file_name().and_then(Compression::of);
     let Some((handle, stat)) = open_candidate(tailer, candidate)? else { return Ok(false) };
-    let is_same = match compression {
-        Some(compression) => {
-            unpacked_head(Arc::clone(&handle), compression).map(|head| position.fingerprint.matches(&head))
-        }
-        None => continues(&*handle, position),
-    };
-    match is_same {
+    match begins_like(Arc::clone(&handle), &candidate.path, position) {
         Err(error) if is_read_error(&error) => return Err(error),
         // A decoder finds no text.
         Ok(false) | Err(_) => return Ok(false),
