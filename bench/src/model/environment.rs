@@ -82,7 +82,7 @@ impl NodeEnvironment {
             flags.extend(["--cpu-limit".to_owned(), limit, "--cpu-period".to_owned(), period]);
         }
         if let Some(bytes) = self.write_bytes_per_second {
-            flags.extend(["--disk-rate".to_owned(), bytes.to_string()]);
+            flags.extend(["--disk-limit".to_owned(), bytes.to_string()]);
         }
         flags
     }
@@ -209,7 +209,7 @@ mod tests {
         };
         check(NodeEnvironment::THIS_MACHINE, "", "", "");
         check(NodeEnvironment::with_cpu("", 25), "--cpu-limit 0.25 --cpu-period 100ms", "", "");
-        check(NodeEnvironment::with_disk("", 7), "--disk-rate 7", "", "");
+        check(NodeEnvironment::with_disk("", 7), "--disk-limit 7", "", "");
         check(NodeEnvironment::with_sync_delay("", 5), "", "", "SLOW_SYNC_MICROS=5000");
         check(NodeEnvironment::with_read_delay("", 2), "", "--query-cache-bytes 0", "SLOW_READ_MICROS=2000");
     }

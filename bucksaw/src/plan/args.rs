@@ -105,6 +105,12 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "SIZE", default_value = "200MB")]
     disk_rate: ByteSize,
 
+    /// Bytes per second that a node may write; the limit of its container or control group
+    ///
+    /// The kernel lets the bytes of 0.1 s pass at once, so this is no slow disk.
+    #[arg(long, value_name = "SIZE")]
+    disk_limit: Option<ByteSize>,
+
     /// Time of one read from the disk of a node, of any size
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = read_time)]
     disk_latency: Duration,
@@ -205,6 +211,7 @@ impl PlanArgs {
                 memory_bytes: self.memory.map_or(machine.memory_bytes, bytes),
                 disk_bytes: bytes(self.disk),
                 disk_bytes_per_second: bytes(self.disk_rate),
+                disk_write_limit: self.disk_limit.map(bytes),
                 disk_read_seconds: seconds(self.disk_latency),
                 network_bytes_per_second: bytes(self.network_rate),
             },

@@ -82,6 +82,12 @@ fn ingest_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
     };
     let mut symbols: Vec<_> = symbols.into_iter().take(used).collect();
     let mut ack_formula = Cow::Borrowed(ack_formula);
+    if input.node.disk_write_limit.is_some() && input.ack_point != AckPoint::Written {
+        ack_formula.to_mut().push_str(
+            " + D for each of its writes, until the limit of writes lets it pass: windows of 0.1 s, beside all other writes",
+        );
+        symbols.push(("D", mean_of(node.write_delay()), FigureUnit::Seconds));
+    }
     if let Some(limit) = input.node.effective_limit() {
         ack_formula.to_mut().push_str(
             "; with the probability B of a gather or merge, which uses up the CPU limit, sooner while a question runs too, or of a question \
@@ -294,9 +300,11 @@ fn store_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
             "written to disk at the peak",
             node.written(),
             FigureUnit::BytesPerSecond,
-            "p + c·w",
+            "r·(m + g·4096) + c·w; a group commit writes the last page again",
             &[
-                ("p", node.accepted(), FigureUnit::BytesPerSecond),
+                ("r", node.requests(), FigureUnit::PerSecond),
+                ("m", input.request_bytes, FigureUnit::Bytes),
+                ("g", node.commits_per_request(), FigureUnit::Number),
                 copied,
                 ("w", node.written_per_byte(), FigureUnit::Number),
             ],

@@ -59,6 +59,8 @@ pub struct NodeSize {
     pub disk_bytes: f64,
     /// Bytes per second that its disk writes.
     pub disk_bytes_per_second: f64,
+    /// Bytes per second that the node may write, as with the limit of a container; `None` without one.
+    pub disk_write_limit: Option<f64>,
     /// Seconds of one read from its disk, of any size.
     pub disk_read_seconds: f64,
     /// Bytes per second of its network, in each direction.
@@ -79,6 +81,11 @@ impl NodeSize {
     /// Threads of one question: one per whole core that the node may use.
     pub(crate) fn question_threads(&self) -> f64 {
         self.cpu().floor().max(1.0)
+    }
+
+    /// Bytes per second that the node can write on average.
+    pub(crate) fn write_bytes_per_second(&self) -> f64 {
+        self.disk_write_limit.map_or(self.disk_bytes_per_second, |limit| limit.min(self.disk_bytes_per_second))
     }
 
     /// The speed of a gather or merge, which runs on one thread, relative to that of one core.
@@ -168,6 +175,7 @@ impl CapacityInput {
             ("the memory", node.memory_bytes),
             ("the size of the disk", node.disk_bytes),
             ("the bandwidth of the disk", node.disk_bytes_per_second),
+            ("the limit of writes", node.disk_write_limit.unwrap_or(1.0)),
             ("the bandwidth of the network", node.network_bytes_per_second),
         ];
         let targets = [

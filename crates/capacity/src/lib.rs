@@ -14,6 +14,7 @@
 mod calibration;
 mod capacity;
 mod cpu_limit;
+mod disk_limit;
 mod figure;
 mod figures;
 mod head_room;

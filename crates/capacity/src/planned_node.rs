@@ -25,6 +25,9 @@ pub(crate) const INDEX_SHARE: f64 = 1.0 / 32.0;
 pub(crate) const BURST_STORED_SHARE: f64 = 0.15;
 pub(crate) const BURST_SECONDS: f64 = 3_600.0;
 
+/// Bytes of a page of the disk. A group commit writes the last page of the queue again, which its data begins in.
+const PAGE_BYTES: f64 = 4_096.0;
+
 /// The share of the disk that the plan leaves free.
 pub(crate) const DISK_FREE_SHARE: f64 = 0.1;
 
@@ -178,7 +181,12 @@ impl<'a> PlannedNode<'a> {
 
     /// Bytes per second that its disk writes at the peak: the queue, and the segments with all merges.
     pub(crate) fn written(&self) -> f64 {
-        self.accepted() + self.copied() * self.written_per_byte()
+        self.requests() * self.written_per_request() + self.copied() * self.written_per_byte()
+    }
+
+    /// Bytes that are written to the queue for a request.
+    pub(crate) fn written_per_request(&self) -> f64 {
+        self.input.request_bytes + PAGE_BYTES * self.commits_per_request()
     }
 
     /// Bytes that a store writes per byte of text, with all merges.
@@ -225,7 +233,10 @@ impl<'a> PlannedNode<'a> {
             Resource::DiskSpace => {
                 (self.stored_bytes() + self.burst_bytes()) / (node.disk_bytes * (1.0 - DISK_FREE_SHARE))
             }
-            Resource::DiskBandwidth => (self.written() + self.read()) / node.disk_bytes_per_second,
+            Resource::DiskBandwidth => {
+                let limited = self.written() / node.write_bytes_per_second();
+                limited.max((self.written() + self.read()) / node.disk_bytes_per_second)
+            }
             Resource::Network => self.received().max(self.sent()) / node.network_bytes_per_second,
             Resource::IndexMemory => self.index_bytes() / (node.memory_bytes * INDEX_SHARE),
         }

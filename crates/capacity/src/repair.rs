@@ -30,7 +30,7 @@ pub(crate) fn repair(node: &PlannedNode<'_>) -> RepairTime {
         segment_bytes: SEGMENT_TEXT_BYTES * node.calibration.store.stored_per_byte,
         // Half of its disk or network at most.
         node_bytes_per_second: REPAIR_BYTES_PER_SECOND
-            .min(size.disk_bytes_per_second / 2.0)
+            .min(size.write_bytes_per_second() / 2.0)
             .min(size.network_bytes_per_second / 2.0),
     }
 }

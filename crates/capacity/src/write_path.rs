@@ -99,11 +99,12 @@ impl PlannedNode<'_> {
         };
         let ack = match self.input.ack_point {
             AckPoint::Written => write,
-            AckPoint::Synced => write.plus(&commit()?),
+            AckPoint::Synced => write.plus(&commit()?).plus(&self.write_delay()?),
             AckPoint::Stored => {
                 // The request is one queue segment, which is gathered at once, and whose copies are made one after the other.
                 let gather = self.input.request_bytes * self.gather_cost() * self.accept_stretch();
-                write.plus(&commit()?).plus(&Distribution::constant(gather).ok()?)
+                let delay = self.write_delay()?;
+                write.plus(&commit()?).plus(&delay).plus(&Distribution::constant(gather).ok()?).plus(&delay)
             }
         };
         self.limited_request(ack)

@@ -74,7 +74,7 @@ pub struct CommitCycle {
 }
 
 /// Counts of a Poisson distribution with their probabilities, which sum up to 1.
-fn poisson(mean: f64) -> Vec<(f64, f64)> {
+pub(crate) fn poisson(mean: f64) -> Vec<(f64, f64)> {
     let weights: Vec<(f64, f64)> = if mean <= POISSON_MEAN_MAX {
         let terms = (0..120_u32).scan((-mean).exp(), |term, count| {
             let weight = *term;

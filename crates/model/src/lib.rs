@@ -38,6 +38,7 @@ mod segment_formation;
 mod shared_servers;
 mod single_server;
 mod special;
+mod write_limit;
 
 #[cfg(test)]
 mod oracle;
@@ -58,3 +59,4 @@ pub use scalability::{Estimate, ScalabilityError, ScalabilityFit, ScalabilityLaw
 pub use segment_formation::SegmentFormation;
 pub use shared_servers::{SERVERS_MAX, SharedServers, processor_sharing_mean};
 pub use single_server::SingleServer;
+pub use write_limit::{LimitedWrites, WriteLimit};
