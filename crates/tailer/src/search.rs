@@ -125,11 +125,12 @@ fn search_by_number(tailer: &mut Tailer, key: FileKey, directories: &mut Directo
 }
 
 /// Whether a file with the number of a lost one may be another file: nothing was in the lost one, so that there is nothing to
-/// compare, and this one has another name or one that rotation gives. It may be a copy of a known file, and is read from the
-/// start if it is not.
+/// compare, and this one has a name that rotation does not give it, or has text and another name or one that rotation gives. It may
+/// be a copy of a known file, and is read from the start if it is not.
 pub(crate) fn may_be_another(position: &FilePosition, path: &Path, size: u64) -> bool {
     let is_rotated = path.file_name().is_some_and(|name| family(name) != name);
-    size > 0 && position.fingerprint.length() == 0 && (is_rotated || path != position.path)
+    let is_elsewhere = !is_of_family(position, path) || path.parent() != position.path.parent();
+    position.fingerprint.length() == 0 && (is_elsewhere || (size > 0 && (is_rotated || path != position.path)))
 }
 
 /// Whether the name of `path` is that of the file, apart from what rotation adds. Only such files are found by their contents.
@@ -273,6 +274,11 @@ fn take_over(
     handle: Option<Arc<dyn File>>,
 ) {
     tailer.forget_identity(key);
+    if let Some(position) = tailer.files.get(&key).map(|file| &file.position).filter(|at| at.path != candidate.path) {
+        // After this rotation there may have been another one.
+        let (path, modified_ms) = (position.path.clone(), position.modified_ms);
+        tailer.unsettle(path, modified_ms);
+    }
     tailer.held.remove(&candidate.stat.identity);
     tailer.by_identity.insert(candidate.stat.identity, key);
     tailer.reset(key);

@@ -430,16 +430,17 @@ fn run_seed(seed: u64, is_traced: bool, creates_empty_files: bool) -> Result<(),
 /// Lines delivered twice: a number was given to another file (1016, 3382, 4387, 6838, 8259, 16363), or a copy was taken for
 /// another one (3054). A part of a line before a gap (3597). Lines lost: a late write to a renamed file hid a newer one
 /// (4369, 4732), the number of a held copy was given to another file (4397), a file grew after its end and was compressed
-/// (13693). A rotated file that was not found, as it got the number of a compressed one that was not read yet (127352).
+/// (13693). A rotated file that was not found, as it got the number of a compressed one that was not read yet (127352), or as another
+/// one was rotated before it while no scan ran (88892).
 ///
 /// With empty files: lines delivered twice, as the number of a compressed empty file was given to another file (3674, 4042); lines
 /// lost, as the number of an empty file was given to the new file with its name (3144, 11721); gaps without a loss, as an empty file
-/// was compressed at once (242, 4656) or filled before (18238); a rotated file that was read twice, for the reason of 127352 (116701).
+/// was compressed at once (242, 4656) or filled before (18238); a rotated file that was read twice, for the reason of 127352 (116701), or as its number was that of an empty file of another directory (147885).
 #[test]
 fn histories_that_failed_once() {
-    let with_empty_files = [242, 3144, 3674, 4042, 4656, 11721, 18238, 116701].map(|seed| (seed, true));
-    let others =
-        [1016, 3054, 3382, 3597, 4369, 4387, 4397, 4732, 6838, 8259, 13693, 16363, 127352].map(|seed| (seed, false));
+    let with_empty_files = [242, 3144, 3674, 4042, 4656, 11721, 18238, 116701, 147885].map(|seed| (seed, true));
+    let others = [1016, 3054, 3382, 3597, 4369, 4387, 4397, 4732, 6838, 8259, 13693, 16363, 127352, 88892]
+        .map(|seed| (seed, false));
     for (seed, creates_empty_files) in others.into_iter().chain(with_empty_files) {
         run_seed(seed, false, creates_empty_files).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
