@@ -83,9 +83,9 @@ fn ingest_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
     let mut symbols: Vec<_> = symbols.into_iter().take(used).collect();
     let mut ack_formula = Cow::Borrowed(ack_formula);
     if input.node.disk_write_limit.is_some() && input.ack_point != AckPoint::Written {
-        ack_formula.to_mut().push_str(
-            " + D for each of its writes, until the limit of writes lets it pass: windows of 0.1 s, beside all other writes",
-        );
+        let delays = if input.ack_point == AckPoint::Stored { "2·D" } else { "D" };
+        let text = format!(" + {delays}, for which the limit of writes stops it after other writes in the same 0.1 s");
+        ack_formula.to_mut().push_str(&text);
         symbols.push(("D", mean_of(node.write_delay()), FigureUnit::Seconds));
     }
     if let Some(limit) = input.node.effective_limit() {
