@@ -45,10 +45,15 @@ pub(crate) fn cluster_status(nodes: &[Value], stores_missing: usize) -> Value {
     let repair = |node: &Value, name: &str| node["repair"][name].as_u64().unwrap_or_default();
     let sum = |name: &str| stores().map(|node| repair(node, name)).sum::<u64>();
     let max = |name: &str| stores().map(|node| repair(node, name)).max().unwrap_or_default();
+    // While a store is awaited, no pass that compares its records has begun.
+    let is_awaiting = |node: &Value| {
+        let absent = node["repair"]["absent_stores"].as_array().map_or(0, Vec::len) as u64;
+        absent > repair(node, "lost_stores")
+    };
     // A store that has not started its pass still has all its bytes to compare.
     let remaining = |node: &Value| match node["repair"]["remaining_bytes"].as_u64() {
-        None if repair(node, "lost_bytes_max") > 0 => stored_bytes(node),
-        remaining => remaining.unwrap_or_default(),
+        left if repair(node, "lost_bytes_max") > 0 && (left.is_none() || is_awaiting(node)) => stored_bytes(node),
+        left => left.unwrap_or_default(),
     };
     let (remaining_bytes, all_bytes) = (stores().map(remaining).sum::<u64>(), stores().map(stored_bytes).sum::<u64>());
     let (lost_bytes_max, under_replicated) = (max("lost_bytes_max"), sum("under_replicated_records"));
@@ -118,6 +123,23 @@ mod tests {
         assert_eq!(
             (&status["fully_replicated"], &status["progress"], &status["remaining_seconds"]),
             (&true.into(), &0.5.into(), &5.into())
+        );
+    }
+
+    #[test]
+    fn the_progress_of_an_earlier_pass_hides_no_loss() {
+        // A pass that began before the store went down has compared all but deferred records.
+        let earlier = RepairStatus {
+            began: Some(Millis(9)),
+            lost_bytes_max: 1_000,
+            awaited_stores: vec![id(9)],
+            ..RepairStatus::default()
+        };
+        let status = cluster_status(&[store(1, &earlier, 10), store(2, &earlier, 10)], 0);
+        assert_eq!(
+            (&status["fully_replicated"], &status["under_replicated_bytes"]),
+            (&false.into(), &1_000.into()),
+            "{status}"
         );
     }
 
