@@ -101,9 +101,9 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "SIZE", default_value = "1TB")]
     disk: ByteSize,
 
-    /// Bytes per second that the disk of a node writes
-    #[arg(long, value_name = "SIZE", default_value = "200MB")]
-    disk_rate: ByteSize,
+    /// Bytes per second that the disk of a node writes; defaults to those of the disk on which the costs were measured
+    #[arg(long, value_name = "SIZE")]
+    disk_rate: Option<ByteSize>,
 
     /// Bytes per second that a node may write; the limit of its container or control group
     ///
@@ -169,28 +169,40 @@ const CORES_MAX: u32 = 100_000;
 /// The length of a line if nothing says it.
 const LINE_BYTES: f64 = 200.0;
 
-/// What nodes have if they are as this machine.
+/// What nodes and lines are if no flag says it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ThisMachine {
+pub(super) struct Defaults {
+    /// Cores of this machine.
     pub(super) cores: f64,
+    /// Memory of this machine.
     pub(super) memory_bytes: f64,
+    /// Bytes per second of the disk on which the costs were measured.
+    pub(super) disk_bytes_per_second: f64,
+    /// The mean length of the lines of a sample, if there is one.
+    pub(super) line_bytes: Option<f64>,
 }
 
 impl PlanArgs {
-    /// The input of the plan. `line_bytes` is the mean length of the lines of a sample.
+    /// Bytes of text per second.
     ///
     /// # Errors
     /// No rate is given.
-    pub(super) fn input(&self, machine: ThisMachine, line_bytes: Option<f64>) -> Result<CapacityInput, UsageError> {
-        let Some(bytes_per_second) = self.rate else {
-            return Err(UsageError("plan needs --rate, such as 10MB, or --live for a running cluster".to_owned()));
-        };
+    pub(super) fn rate(&self) -> Result<f64, UsageError> {
+        let missing = "plan needs --rate, such as 10MB, or --live for a running cluster";
+        self.rate.ok_or_else(|| UsageError(missing.to_owned()))
+    }
+
+    /// The input of the plan.
+    ///
+    /// # Errors
+    /// No rate is given.
+    pub(super) fn input(&self, defaults: Defaults) -> Result<CapacityInput, UsageError> {
         let bytes = |size: ByteSize| size.0 as f64;
         let seconds = |time: Duration| time.as_secs_f64();
         Ok(CapacityInput {
-            bytes_per_second,
+            bytes_per_second: self.rate()?,
             peak_factor: self.peak,
-            line_bytes: self.line_bytes.map(bytes).or(line_bytes).unwrap_or(LINE_BYTES),
+            line_bytes: self.line_bytes.map(bytes).or(defaults.line_bytes).unwrap_or(LINE_BYTES),
             request_bytes: bytes(self.request_bytes),
             ack_point: match self.durability {
                 Durability::Fast => AckPoint::Written,
@@ -206,11 +218,11 @@ impl PlanArgs {
                 repair_seconds: self.repair_time.map(seconds),
             },
             node: NodeSize {
-                cores: self.cores.map_or(machine.cores, f64::from),
+                cores: self.cores.map_or(defaults.cores, f64::from),
                 cpu_limit: self.cpu_limit.map(|cores| CpuLimit { cores, period_seconds: seconds(self.cpu_period) }),
-                memory_bytes: self.memory.map_or(machine.memory_bytes, bytes),
+                memory_bytes: self.memory.map_or(defaults.memory_bytes, bytes),
                 disk_bytes: bytes(self.disk),
-                disk_bytes_per_second: bytes(self.disk_rate),
+                disk_bytes_per_second: self.disk_rate.map_or(defaults.disk_bytes_per_second, bytes),
                 disk_write_limit: self.disk_limit.map(bytes),
                 disk_read_seconds: seconds(self.disk_latency),
                 network_bytes_per_second: bytes(self.network_rate),

@@ -12,11 +12,11 @@ mod metrics_text;
 mod render;
 mod work_counters;
 
-use bucksaw_capacity::Capacity;
+use bucksaw_capacity::{Calibration, Capacity};
 use sysinfo::System;
 
+use args::Defaults;
 pub(crate) use args::PlanArgs;
-use args::ThisMachine;
 pub(crate) use calibration_file::built_in_calibration;
 pub(crate) use work_counters::parse_counters;
 
@@ -27,7 +27,7 @@ use crate::print::Out;
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     if !args.live {
         // A missing rate is reported before anything is measured.
-        args.input(this_machine(), None)?;
+        args.rate()?;
     }
     let (calibration, line_bytes) = match (&args.sample, &args.calibration) {
         (Some(sample), _) => {
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     if args.live {
         return live::run(args, &calibration);
     }
-    let input = args.input(this_machine(), line_bytes)?;
+    let input = args.input(defaults(&calibration, line_bytes))?;
     let capacity = Capacity::of(&input, &calibration).map_err(|error| UsageError(error.to_string()))?;
     let text = match args.output {
         crate::args::DocumentFormat::Text => render::text(&input, &calibration, &capacity, args.explain),
@@ -56,9 +56,15 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     Ok(if capacity.is_enough { Exit::Done } else { Exit::Failed })
 }
 
-fn this_machine() -> ThisMachine {
+/// Nodes are as this machine, with the disk on which the costs were measured.
+fn defaults(calibration: &Calibration, line_bytes: Option<f64>) -> Defaults {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut system = System::new();
     system.refresh_memory();
-    ThisMachine { cores: cores as f64, memory_bytes: system.total_memory() as f64 }
+    Defaults {
+        cores: cores as f64,
+        memory_bytes: system.total_memory() as f64,
+        disk_bytes_per_second: calibration.disk_bytes_per_second,
+        line_bytes,
+    }
 }

@@ -18,6 +18,8 @@ pub struct Calibration {
     pub base_cores: f64,
     /// CPU of accepting records into the queue.
     pub accept: AcceptCost,
+    /// Bytes per second that the disk writes in large files with one sync each.
+    pub disk_bytes_per_second: f64,
     /// How long requests and group commits take.
     pub requests: RequestTimes,
     /// CPU and bytes of storing them.
@@ -72,10 +74,8 @@ pub struct StoreCost {
     pub merge_seconds_per_byte: f64,
     /// Bytes of segment files per byte of text, once all is merged.
     pub stored_per_byte: f64,
-    /// Bytes that the store writes per byte of text that it gathers.
+    /// Bytes that the store writes per byte of text that it gathers. A merge writes what is stored then.
     pub written_per_byte: f64,
-    /// Bytes that the store writes per byte of text that it merges.
-    pub merge_written_per_byte: f64,
 }
 
 /// The universal scalability law of accepting and storing: a byte costs `1 + contention·(n − 1) + coherence·n·(n − 1)` times as
@@ -185,7 +185,7 @@ pub enum CalibrationError {
 
 impl Calibration {
     /// The version that this program writes and reads.
-    pub const VERSION: u32 = 5;
+    pub const VERSION: u32 = 6;
 
     /// Checks the version of a file.
     ///
@@ -229,12 +229,12 @@ impl Calibration {
             ("store.merge_seconds_per_byte", self.store.merge_seconds_per_byte),
             ("store.stored_per_byte", self.store.stored_per_byte),
             ("store.written_per_byte", self.store.written_per_byte),
-            ("store.merge_written_per_byte", self.store.merge_written_per_byte),
             ("scaling.contention", self.scaling.contention),
             ("scaling.contention_max", self.scaling.contention_max),
             ("scaling.coherence", self.scaling.coherence),
             ("scaling.coherence_max", self.scaling.coherence_max),
             ("base_cores", self.base_cores),
+            ("disk_bytes_per_second", self.disk_bytes_per_second),
             ("base_memory_bytes", self.base_memory_bytes),
         ];
         for (name, value) in values.into_iter().chain(questions) {

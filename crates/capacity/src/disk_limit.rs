@@ -22,7 +22,7 @@ impl PlannedNode<'_> {
         if batch > 0.0 {
             let (batches, merged) = (self.copied() / batch, MERGE_INPUTS * batch);
             writes.push(of(batches, batch * store.written_per_byte));
-            writes.push(of(batches * self.merges() / MERGE_INPUTS, merged * store.merge_written_per_byte));
+            writes.push(of(batches * self.merges() / MERGE_INPUTS, merged * store.stored_per_byte));
         }
         WriteLimit { window_seconds: WINDOW_SECONDS, writes }.delay(request.seconds)
     }

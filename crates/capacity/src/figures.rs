@@ -12,7 +12,8 @@ use crate::planned_node::{
     BACKGROUND_SHARE, BURST_SECONDS, BURST_STORED_SHARE, DISK_FREE_SHARE, PlannedNode, SEGMENT_TEXT_BYTES,
 };
 use crate::repair::{LOST_AFTER_SECONDS, repair, repair_seconds};
-use crate::write_path::{CORE_WAIT_SECONDS, QUEUE_SEGMENT_BYTES, QUEUE_SEGMENT_SECONDS};
+use crate::segment_rotation::{QUEUE_SEGMENT_BYTES, QUEUE_SEGMENT_SECONDS};
+use crate::write_path::CORE_WAIT_SECONDS;
 
 /// The interval in which a node sends news of members, in seconds, and to how many others.
 const GOSSIP_SECONDS: f64 = 0.2;
@@ -59,17 +60,17 @@ fn ingest_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
             "w, its latency at this load and CPU / (1 - CPU of accepting), + W with the probability u of a question"
         }
         AckPoint::Synced => {
-            "w + W with the probability u of a question + rest of the running commit + own commit, each a sync and the data of its requests"
+            "w + W with the probability u of a question + rest of the running commit + own commit, each a sync, or two or three if a queue segment begins or ends, and the data of its requests"
         }
         AckPoint::Stored => {
-            "w + W with the probability u of a question + rest of the running commit + own commit, each a sync and the data of its requests, + m·S, the gather"
+            "w + W with the probability u of a question + rest of the running commit + own commit, each a sync, or two or three if a queue segment begins or ends, and the data of its requests, + m·S, the gather"
         }
     };
     let symbols = [
         write,
         ("W", CORE_WAIT_SECONDS, FigureUnit::Seconds),
         ("u", node.searching_share(), FigureUnit::Share),
-        ("sync", mean_of(node.sync_alone()), FigureUnit::Seconds),
+        ("syncs", mean_of(node.group_commit().map(|commits| commits.sync)), FigureUnit::Seconds),
         ("data of a request", data, FigureUnit::Seconds),
         ("requests", node.requests(), FigureUnit::PerSecond),
         ("m", input.request_bytes, FigureUnit::Bytes),

@@ -28,6 +28,7 @@ mod range_text;
 mod repair;
 mod request_times;
 mod resource;
+mod segment_rotation;
 mod tier;
 mod time_histogram;
 mod work_counters;

@@ -192,7 +192,7 @@ impl<'a> PlannedNode<'a> {
     /// Bytes that a store writes per byte of text, with all merges.
     pub(crate) fn written_per_byte(&self) -> f64 {
         let cost = &self.calibration.store;
-        cost.written_per_byte + self.merges() * cost.merge_written_per_byte
+        cost.written_per_byte + self.merges() * cost.stored_per_byte
     }
 
     /// The share of the queue's text that a store takes from another node.

@@ -7,7 +7,7 @@
 
 use crate::input::AckPoint;
 use crate::planned_node::{PlannedNode, SEGMENT_TEXT_BYTES};
-use crate::write_path::{QUEUE_SEGMENT_BYTES, QUEUE_SEGMENT_SECONDS};
+use crate::segment_rotation::{QUEUE_SEGMENT_BYTES, QUEUE_SEGMENT_SECONDS};
 
 /// The age of the oldest record in the queue at which a store gathers, and the text at which it does not wait for that.
 const GATHER_SECONDS: f64 = 10.0;

@@ -34,6 +34,7 @@ pub(crate) fn calibration() -> Calibration {
             sample: "log".to_owned(),
         },
         base_cores: 0.0,
+        disk_bytes_per_second: 2e8,
         accept: AcceptCost {
             seconds_per_byte: 1e-9,
             seconds_per_record: 1e-7,
@@ -46,7 +47,6 @@ pub(crate) fn calibration() -> Calibration {
             merge_seconds_per_byte: 0.0,
             stored_per_byte: 0.05,
             written_per_byte: 0.25,
-            merge_written_per_byte: 0.0,
         },
         scaling: ScalingCost { contention: 0.0, contention_max: 0.0, coherence: 0.0, coherence_max: 0.0 },
         questions: QuestionKind::ALL.map(question).to_vec(),
@@ -93,6 +93,16 @@ fn check(capacity: &Capacity, name: &str, want: f64) {
     assert!(error < 1e-6, "{name}: {found} instead of {want}");
 }
 
+/// Commits per second of 200 requests of 100 kB, which take 0.5 ms of data each, with a sync of 2 ms, in which 64 KiB were written.
+fn commits_of_200_requests() -> f64 {
+    let sync = 2e-3 - 65_536.0 / 2e8;
+    let of = |commit: f64| 1.0 / (commit + (-200.0 * commit).exp() / 200.0);
+    // A segment of 16 MiB has three more syncs.
+    let segments = 200.0 * 1e5 / f64::from(16_u32 << 20);
+    let first = of(sync / (1.0 - 200.0 * (5e-4 + 3.0 * segments * sync / 200.0)));
+    of(sync * (1.0 + 3.0 * segments / first) / 0.9)
+}
+
 /// The nodes of a plan in which each has both roles.
 #[track_caller]
 fn nodes(capacity: &Capacity) -> u32 {
@@ -109,9 +119,8 @@ fn a_single_node_has_the_whole_load() {
     check(&capacity, "CPU of accepting", 2e7 * 2.5e-9);
     check(&capacity, "CPU of gathering, encoding and merging", 2e7 * 5e-9);
     check(&capacity, "stored", 1e7 * 86_400.0 * 0.05);
-    // A sync takes 2 ms, less those of 64 KiB of text, and a page more; requests of 0.5 ms of text make it a ninth longer.
-    let commit: f64 = (2e-3 - 65_536.0 / 2e8) / 0.9;
-    let commits = 1.0 / (commit + (-200.0 * commit).exp() / 200.0);
+    let commits = commits_of_200_requests();
+    // Each writes the last page of the queue again.
     check(&capacity, "written to disk at the peak", 2e7 + commits * 4_096.0 + 2e7 * 0.25);
     check(&capacity, "received at the peak", 2e7);
     check(&capacity, "sent at the peak", 0.0);
@@ -180,8 +189,7 @@ fn costs_grow_by_the_scalability_law() {
 fn requests_share_commits_under_load() {
     let mut costs = calibration();
     costs.accept.seconds_per_commit = 1e-3;
-    // 200 requests per second, with a sync of 2 ms, in which 64 KiB were written, and 100 kB at 200 MB/s.
-    let commits = bucksaw_model::commits_per_second(200.0, 2e-3 - 65_536.0 / 2e8, 5e-4).unwrap();
+    let commits = commits_of_200_requests();
     assert!(commits < 190.0, "{commits}");
     let of = |ack_point| Capacity::of(&CapacityInput { ack_point, ..input() }, &costs).unwrap();
     check(&of(AckPoint::Synced), "CPU of accepting", 2e7 * 2.5e-9 + commits * 1e-3);
@@ -205,7 +213,7 @@ fn an_acknowledgement_takes_twice_as_long_at_its_knee_as_on_an_idle_node() {
 #[test]
 fn small_batches_are_merged() {
     let mut costs = calibration();
-    (costs.store.merge_seconds_per_byte, costs.store.merge_written_per_byte) = (2e-9, 0.1);
+    costs.store.merge_seconds_per_byte = 2e-9;
     let of = |bytes_per_second, ack_point| {
         Capacity::of(&CapacityInput { bytes_per_second, ack_point, ..input() }, &costs).unwrap()
     };
@@ -219,7 +227,7 @@ fn small_batches_are_merged() {
         let capacity = of(rate, ack_point);
         check(&capacity, "merges of each byte", merges);
         check(&capacity, "CPU of gathering, encoding and merging", 2.0 * rate * (5e-9 + merges * 2e-9));
-        let written = value(&capacity, "written to disk at the peak") - 2.0 * rate * (1.25 + merges * 0.1);
+        let written = value(&capacity, "written to disk at the peak") - 2.0 * rate * (1.25 + merges * 0.05);
         let pages = written / 4_096.0 / (2.0 * rate / 1e5);
         assert!(
             if ack_point == AckPoint::Written { pages.abs() < 1e-6 } else { pages > 0.9 && pages <= 1.0 },

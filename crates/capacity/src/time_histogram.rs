@@ -1,7 +1,9 @@
 //! Measured times, as a histogram: a disk that is mostly fast and stalls at times has no common shape.
 
-use bucksaw_model::{Distribution, GroupCommit};
+use bucksaw_model::Distribution;
 use serde::{Deserialize, Serialize};
+
+use crate::segment_rotation::SegmentedCommits;
 
 /// The least bound of a histogram of single times, in seconds. Each further one is larger by a factor of √2, by which quantiles are
 /// exact to some percent.
@@ -61,13 +63,12 @@ impl TimeHistogram {
         Self { mean_seconds: shorter(self.mean_seconds), bounds, counts: self.counts.clone() }
     }
 
-    /// The mean seconds that a request waits for its group commit, with this many requests per second whose data takes no time, if these
+    /// The mean seconds that a request of this size waits for its group commit, with this many per second whose data takes no time, if these
     /// are the times of syncs; `None` if the rate or the times are none.
     #[must_use]
-    pub fn commit_wait(&self, requests_per_second: f64) -> Option<f64> {
-        let commits =
-            GroupCommit { writes_per_second: requests_per_second, sync: self.distribution()?, write_seconds: 0.0 };
-        Some(commits.ack()?.mean())
+    pub fn commit_wait(&self, requests_per_second: f64, request_bytes: f64) -> Option<f64> {
+        let commits = SegmentedCommits { requests_per_second, request_bytes, write_seconds: 0.0 };
+        Some(commits.group_commit(&self.distribution()?)?.ack()?.mean())
     }
 
     /// The distribution, whose mean is the measured one.

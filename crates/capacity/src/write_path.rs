@@ -1,21 +1,16 @@
 //! The time from a request to its acknowledgement, and the time until a record is found.
 
-use bucksaw_model::{Distribution, GroupCommit, SharedServers, commits_per_second};
+use bucksaw_model::{Distribution, GroupCommit, SharedServers};
 
 use crate::input::AckPoint;
 use crate::planned_node::{BACKGROUND_SHARE, PlannedNode};
-
-/// Size and age at which a queue segment is closed, by default.
-pub(crate) const QUEUE_SEGMENT_BYTES: f64 = (16_u32 << 20) as f64;
-pub(crate) const QUEUE_SEGMENT_SECONDS: f64 = 3.0;
+use crate::segment_rotation::{QUEUE_SEGMENT_BYTES, QUEUE_SEGMENT_SECONDS, SegmentedCommits};
 
 /// Mean seconds that a request waits while a question uses all cores: about a time slice of Linux, at whose end its threads run.
 pub(crate) const CORE_WAIT_SECONDS: f64 = 3e-3;
 
-/// Bytes of text of most group commits of the measurement of costs, and the bandwidth that its disk is taken to have: the default of a
-/// plan.
+/// Bytes of text of most group commits of the measurement of costs.
 const MEASURED_COMMIT_BYTES: f64 = 65_536.0;
-const MEASURED_DISK_BYTES_PER_SECOND: f64 = 2e8;
 
 impl PlannedNode<'_> {
     /// By how much other requests on the node stretch the acceptance of one; infinite if there is no capacity left.
@@ -61,17 +56,21 @@ impl PlannedNode<'_> {
 
     /// The times of syncs without the data of their requests, which depends on the planned disk; `None` if the measured times are none.
     pub(crate) fn sync_alone(&self) -> Option<Distribution> {
-        let data = MEASURED_COMMIT_BYTES / MEASURED_DISK_BYTES_PER_SECOND;
+        let data = MEASURED_COMMIT_BYTES / self.calibration.disk_bytes_per_second;
         self.calibration.requests.sync(self.requests_to_one(), data)
     }
 
-    /// The group commits of one ingest node.
-    fn group_commit(&self) -> Option<GroupCommit> {
-        Some(GroupCommit {
-            writes_per_second: self.requests_to_one(),
-            sync: self.sync_alone()?,
+    fn commits(&self) -> SegmentedCommits {
+        SegmentedCommits {
+            requests_per_second: self.requests_to_one(),
+            request_bytes: self.input.request_bytes,
             write_seconds: self.input.request_bytes / self.input.node.disk_bytes_per_second,
-        })
+        }
+    }
+
+    /// The group commits of one ingest node; `None` if it is overloaded.
+    pub(crate) fn group_commit(&self) -> Option<GroupCommit> {
+        self.commits().group_commit(&self.sync_alone()?)
     }
 
     /// Group commits per request: one on an idle node, fewer under load, and none if requests do not wait for them.
@@ -80,8 +79,7 @@ impl PlannedNode<'_> {
             return 0.0;
         }
         let requests = self.requests_to_one();
-        let data = self.input.request_bytes / self.input.node.disk_bytes_per_second;
-        let commits = self.sync_alone().and_then(|sync| commits_per_second(requests, sync.mean(), data));
+        let commits = self.sync_alone().and_then(|sync| self.commits().commits_per_second(sync.mean()));
         commits.map_or(1.0, |commits| commits / requests)
     }
 

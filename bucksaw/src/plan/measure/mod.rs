@@ -6,6 +6,7 @@
 //!   each run is a linear equation in bytes, records and requests ([`accept`]).
 //! - Storing: a node with both roles takes the same text slowly, so that it merges its segments, and faster, so that they are too large
 //!   for it ([`store`]). What it uses until all is merged, minus the cost of accepting, is that of gathering and of merging.
+//! - The bandwidth of the disk: files of two sizes with a sync each ([`disk`]).
 //! - Commits: the histograms of group commits of that node while it takes the text of each load.
 //! - Latency of requests: their times under both loads. Every second one is `fast`, so that its time has no group commit.
 //! - Questions: see [`questions`].
@@ -15,6 +16,7 @@
 //! but slows commits.
 
 mod accept;
+mod disk;
 mod measured_node;
 mod paced;
 mod questions;
@@ -64,6 +66,7 @@ pub(super) fn calibrate(path: &Path, scratch: &Path) -> anyhow::Result<Measured>
 }
 
 async fn measure(sample: &Sample, directory: &Path, path: &Path) -> anyhow::Result<Measured> {
+    let disk_bytes_per_second = disk::bytes_per_second(directory, sample)?;
     let (accept, ingest_node, queued) = accept::measure(sample, &directory.join("accept")).await?;
     let queued_questions = questions::measure_queued(&ingest_node, sample, queued).await?;
     drop(ingest_node);
@@ -79,6 +82,7 @@ async fn measure(sample: &Sample, directory: &Path, path: &Path) -> anyhow::Resu
         version: Calibration::VERSION,
         machine: machine(path),
         base_cores,
+        disk_bytes_per_second,
         accept,
         requests,
         store,

@@ -48,7 +48,8 @@ pub(super) async fn measure(
     let bodies = sample.bodies(REQUEST_BYTES);
     let load = |bytes_per_second, time| PacedLoad { bodies: &bodies, bytes_per_second, time, has_fast: true };
     let (mut bytes, mut stored_before) = (0.0, StoreReadings::of(node).await?);
-    let (mut cpu, mut written, mut timed) = (Vec::new(), Vec::new(), Vec::new());
+    let written_before = stored_before.written;
+    let (mut cpu, mut timed) = (Vec::new(), Vec::new());
     let loads = [(SLOW_BYTES_PER_SECOND, SLOW_TIME, SLOW_ROUNDS_MAX), (FAST_BYTES_PER_SECOND, FAST_TIME, 1)];
     for (bytes_per_second, time, rounds_max) in loads {
         let mut sent = Vec::new();
@@ -78,22 +79,17 @@ pub(super) async fn measure(
         let work = [bytes_of(&sent), stored.merged - stored_before.merged];
         let seconds = (stored.cpu_seconds - stored_before.cpu_seconds - base - accepting).max(0.0);
         cpu.push(Observation { work, seconds });
-        written.push(Observation { work, seconds: stored.written - stored_before.written });
         stored_before = stored;
     }
     let stored_bytes = node.metric("bucksaw_store_stored_bytes").await?;
     ensure!(stored_before.merged > 0.0, "the node merged nothing, so what a merge costs is not known");
-    let separated = "the costs of gathering and of merging cannot be separated";
-    let [seconds_per_byte, merge_seconds_per_byte] = fit(&cpu).context(separated)?;
-    let [written_per_byte, merge_written_per_byte] = fit(&written).context(separated)?;
+    let [seconds_per_byte, merge_seconds_per_byte] =
+        fit(&cpu).context("the costs of gathering and of merging cannot be separated")?;
     let stored_per_byte = stored_bytes / bytes;
-    let store = StoreCost {
-        seconds_per_byte,
-        merge_seconds_per_byte,
-        stored_per_byte,
-        written_per_byte,
-        merge_written_per_byte,
-    };
+    // The rest of what was written; large batches compress better than small ones, so it is no fit either.
+    let written_per_byte =
+        ((stored_before.written - written_before - stored_before.merged * stored_per_byte) / bytes).max(0.0);
+    let store = StoreCost { seconds_per_byte, merge_seconds_per_byte, stored_per_byte, written_per_byte };
 
     let mut times = timed.iter().map(|requests| requests.times(accept));
     let (quiet, busy) = times.next().flatten().zip(times.next().flatten()).context("no request was timed")?;
@@ -118,7 +114,8 @@ impl TimedRequests {
         let fast = TimeHistogram::of_times(&self.sent.fast_seconds)?;
         let durable = TimeHistogram::of_times(&self.sent.durable_seconds)?;
         let sync = TimeHistogram::from_histogram(&self.syncs.bounds, &self.syncs.counts, self.syncs.sum)?;
-        let commit = sync.commit_wait(self.sent.durable_seconds.len() as f64 / self.seconds)?;
+        let durable_per_second = self.sent.durable_seconds.len() as f64 / self.seconds;
+        let commit = sync.commit_wait(durable_per_second, self.sent.bytes / self.sent.requests)?;
         Some(TimesAtLoad {
             requests_per_second: self.sent.requests / self.seconds,
             commit_seconds: (durable.mean_seconds - fast.mean_seconds - commit).max(0.0),

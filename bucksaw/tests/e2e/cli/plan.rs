@@ -39,7 +39,7 @@ fn costs_are_measured_and_the_files_removed() {
     let cost = |pointer: &str| costs.pointer(pointer).and_then(Value::as_f64).unwrap_or(f64::NAN);
     let positive = [
         "/store/stored_per_byte",
-        "/store/merge_written_per_byte",
+        "/disk_bytes_per_second",
         "/requests/quiet/latency/mean_seconds",
         "/requests/quiet/sync/mean_seconds",
         "/requests/busy/latency/mean_seconds",
