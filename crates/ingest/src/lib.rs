@@ -44,6 +44,7 @@ mod queue;
 mod queue_file;
 mod recent_frames;
 mod recover;
+mod removed_files;
 mod reserve;
 mod scoped_ids;
 mod segment;

@@ -23,6 +23,7 @@ use crate::keys::IdempotencyKeys;
 use crate::metrics::Metrics;
 use crate::queue_file::DamagedQueueFile;
 use crate::recent_frames::{RecentFrame, RecentFrames};
+use crate::removed_files::RemovedFiles;
 use crate::segment::{AckCallback, QueueSegment, SegmentState, SegmentView};
 use crate::segment_file::FileTarget;
 use crate::stall::RunningSince;
@@ -38,6 +39,8 @@ pub struct Queue {
     pub(crate) bulk_slot: AppendSlot,
     /// All segments by id, which orders them by age. Locked after a slot and before the contents of a segment.
     pub(crate) segments: Mutex<BTreeMap<Id, Arc<QueueSegment>>>,
+    /// Segments that are removed, and whose blocks are not free yet.
+    pub(crate) removed_files: Mutex<RemovedFiles>,
     /// Quarantined files.
     pub(crate) damaged_files: Mutex<Vec<DamagedQueueFile>>,
     /// The newest frames, if a reader wants them. Locked after a slot, briefly.
@@ -103,6 +106,7 @@ impl Queue {
             durable_slot: AppendSlot::new(Durability::Durable),
             bulk_slot: AppendSlot::new(Durability::Bulk),
             segments: Mutex::default(),
+            removed_files: Mutex::default(),
             damaged_files: Mutex::default(),
             recent_frames: Mutex::default(),
             halt_state: HaltState::default(),

@@ -597,6 +597,32 @@ fn committed_segments_that_retention_removed_are_not_readable() {
 }
 
 #[test]
+fn no_power_cut_restores_a_part_of_a_removed_segment() {
+    let machine = QueueTestMachine::new();
+    let config = || Config { committed_grace: Duration::from_secs(1), ..Config::default() };
+    let (queue, _) = machine.open(config());
+    let line = "x".repeat(400_000);
+    (0..4).for_each(|_| drop(machine.put(&queue, Durability::Durable, &line)));
+    queue.commit_group();
+    machine.advance(&queue, Duration::from_secs(3));
+    queue.commit_group();
+    let stored: Vec<Id> = queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
+    queue.commit(&stored);
+    assert_eq!((stored.len(), states(&machine)), (1, vec!["committed".to_owned()]));
+    machine.fs.set_capacity(Some(64 << 20));
+    let free = || machine.fs.space(Path::new(DIR)).unwrap().free_bytes;
+    let before = free();
+    machine.advance(&queue, Duration::from_secs(2));
+    assert_eq!(states(&machine), Vec::<String>::new());
+    assert!(free() > before + 1_500_000, "{before} {}", free());
+    for seed in 0..50 {
+        let after = QueueTestMachine::with_fs(machine.fs.cut_power(sim::PowerCutLoss::Torn, seed));
+        let (queue, recovery) = after.open(config());
+        assert_eq!((recovery.damaged, queue.damaged_file_names().len()), (0, 0), "seed {seed}");
+    }
+}
+
+#[test]
 fn free_bytes_for_the_store_are_reserved() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(Config { free_bytes_min: 1 << 20, ..Config::default() });

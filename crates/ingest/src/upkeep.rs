@@ -1,10 +1,10 @@
-//! Periodic work: closes old segments, removes committed ones, checks the disk.
+//! Periodic work: closes old segments, removes committed ones and frees their blocks, checks the disk.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bucksaw_env::set_gauge;
+use bucksaw_env::{lock, set_gauge};
 
 use crate::metrics::DAMAGED;
 use crate::queue::Queue;
@@ -28,12 +28,29 @@ impl Queue {
         let grace = self.grace();
         let mut segments = self.readable_segments();
         self.inspect_failed_reads(&segments);
-        segments.retain(|segment| !self.expire(segment, now, grace));
+        let removed: Vec<Arc<QueueSegment>> =
+            segments.extract_if(.., |segment| self.expire(segment, now, grace)).collect();
+        self.free_blocks(removed);
         let index_bytes = self.index_memory.update(&segments, self.config.index_bytes_max);
         self.metrics.index_bytes.set(i64::try_from(index_bytes).unwrap_or(i64::MAX));
         self.check_disk();
         self.record_boot();
         self.update_metrics(&segments);
+    }
+
+    /// Frees blocks of segments that are removed now, and of those before.
+    fn free_blocks(&self, removed: Vec<Arc<QueueSegment>>) {
+        let mut waiting = lock(&self.removed_files);
+        if self.is_halted() {
+            // The disk may be full.
+            waiting.clear();
+            return;
+        }
+        // Otherwise a power cut could restore the name of a file that is cut by then.
+        if !removed.is_empty() && self.env.fs.sync_dir(&self.dir).is_ok() {
+            removed.into_iter().for_each(|segment| waiting.push(segment));
+        }
+        waiting.free_some();
     }
 
     /// Removes a committed segment after its grace period, and releases one whose lease has expired. Returns whether the segment
