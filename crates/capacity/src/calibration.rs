@@ -185,7 +185,7 @@ pub enum CalibrationError {
 
 impl Calibration {
     /// The version that this program writes and reads.
-    pub const VERSION: u32 = 6;
+    pub const VERSION: u32 = 7;
 
     /// Checks the version of a file.
     ///
@@ -218,10 +218,12 @@ impl Calibration {
             ("accept.seconds_per_request", self.accept.seconds_per_request),
             ("accept.seconds_per_commit", self.accept.seconds_per_commit),
             ("requests.quiet.requests_per_second", self.requests.quiet.requests_per_second),
+            ("requests.quiet.syncs_per_second", self.requests.quiet.syncs_per_second),
             ("requests.quiet.commit_seconds", self.requests.quiet.commit_seconds),
             ("requests.quiet.latency.mean_seconds", self.requests.quiet.latency.mean_seconds),
             ("requests.quiet.sync.mean_seconds", self.requests.quiet.sync.mean_seconds),
             ("requests.busy.requests_per_second", self.requests.busy.requests_per_second),
+            ("requests.busy.syncs_per_second", self.requests.busy.syncs_per_second),
             ("requests.busy.commit_seconds", self.requests.busy.commit_seconds),
             ("requests.busy.latency.mean_seconds", self.requests.busy.latency.mean_seconds),
             ("requests.busy.sync.mean_seconds", self.requests.busy.sync.mean_seconds),

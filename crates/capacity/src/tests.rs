@@ -19,6 +19,7 @@ pub(crate) fn calibration() -> Calibration {
     };
     let times = |requests_per_second| TimesAtLoad {
         requests_per_second,
+        syncs_per_second: requests_per_second,
         commit_seconds: 0.0,
         latency: TimeHistogram { mean_seconds: 1e-4, bounds: vec![0.99e-4, 1e-4], counts: vec![0.0, 1.0] },
         sync: TimeHistogram { mean_seconds: 2e-3, bounds: vec![1.99e-3, 2e-3], counts: vec![0.0, 1.0] },

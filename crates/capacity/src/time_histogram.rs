@@ -12,6 +12,9 @@ const LEAST_BOUND_SECONDS: f64 = 20e-6;
 /// The share of a time that is left at least when a part of it is taken away, whatever the part is.
 const LEAST_SHARE: f64 = 0.1;
 
+/// A stall takes at least this many times the median: the disk does something else first.
+const STALL_FACTOR: f64 = 4.0;
+
 /// Times of one kind, and their mean.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -73,8 +76,31 @@ impl TimeHistogram {
 
     /// The distribution, whose mean is the measured one.
     pub(crate) fn distribution(&self) -> Option<Distribution> {
+        self.distribution_with_stalls(1.0)
+    }
+
+    /// The distribution with this share of the stalls, from 0 to 1.
+    pub(crate) fn distribution_with_stalls(&self, share: f64) -> Option<Distribution> {
         let of_buckets = Distribution::from_histogram(&self.bounds, &self.counts).ok()?;
-        of_buckets.scaled(self.mean_seconds / of_buckets.mean()).ok()
+        let scale = self.mean_seconds / of_buckets.mean();
+        let (ordinary, stalls) = self.counts.split_at(self.stalls_from());
+        let sum = |counts: &[f64]| counts.iter().sum::<f64>();
+        let more = 1.0 + sum(stalls) * (1.0 - share) / sum(ordinary);
+        let counts: Vec<f64> =
+            ordinary.iter().map(|count| count * more).chain(stalls.iter().map(|count| count * share)).collect();
+        Distribution::from_histogram(&self.bounds, &counts).ok()?.scaled(scale).ok()
+    }
+
+    /// The number of buckets before those of stalls.
+    fn stalls_from(&self) -> usize {
+        let half = self.counts.iter().sum::<f64>() / 2.0;
+        let sums = self.counts.iter().scan(0.0, |sum, count| {
+            *sum += count;
+            Some(*sum)
+        });
+        let median = sums.zip(&self.bounds).find(|(sum, _)| *sum >= half).map_or(0.0, |(_, bound)| *bound);
+        let below = self.bounds.partition_point(|bound| *bound < median * STALL_FACTOR);
+        (below + 1).min(self.counts.len())
     }
 }
 

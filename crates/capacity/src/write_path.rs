@@ -1,6 +1,6 @@
 //! The time from a request to its acknowledgement, and the time until a record is found.
 
-use bucksaw_model::{Distribution, GroupCommit, SharedServers};
+use bucksaw_model::{Distribution, GroupCommit, SharedServers, commits_per_second};
 
 use crate::input::AckPoint;
 use crate::planned_node::{BACKGROUND_SHARE, PlannedNode};
@@ -56,15 +56,22 @@ impl PlannedNode<'_> {
 
     /// The times of syncs without the data of their requests, which depends on the planned disk; `None` if the measured times are none.
     pub(crate) fn sync_alone(&self) -> Option<Distribution> {
-        let data = MEASURED_COMMIT_BYTES / self.calibration.disk_bytes_per_second;
-        self.calibration.requests.sync(self.requests_to_one(), data)
+        let (times, requests) = (&self.calibration.requests, self.requests_to_one());
+        let syncs =
+            commits_per_second(requests, times.busy.sync.mean_seconds, self.write_seconds()).unwrap_or(requests);
+        times.sync(syncs, MEASURED_COMMIT_BYTES / self.calibration.disk_bytes_per_second)
+    }
+
+    /// Seconds in which the disk writes the data of a request.
+    fn write_seconds(&self) -> f64 {
+        self.input.request_bytes / self.input.node.disk_bytes_per_second
     }
 
     fn commits(&self) -> SegmentedCommits {
         SegmentedCommits {
             requests_per_second: self.requests_to_one(),
             request_bytes: self.input.request_bytes,
-            write_seconds: self.input.request_bytes / self.input.node.disk_bytes_per_second,
+            write_seconds: self.write_seconds(),
         }
     }
 

@@ -118,6 +118,7 @@ impl TimedRequests {
         let commit = sync.commit_wait(durable_per_second, self.sent.bytes / self.sent.requests)?;
         Some(TimesAtLoad {
             requests_per_second: self.sent.requests / self.seconds,
+            syncs_per_second: self.syncs.counts.iter().sum::<f64>() / self.seconds,
             commit_seconds: (durable.mean_seconds - fast.mean_seconds - commit).max(0.0),
             latency: fast.without(text / self.sent.requests),
             sync,
@@ -194,6 +195,6 @@ mod tests {
         // The text takes 0.4 ms of a request, and the sync 1 ms.
         assert!((times.latency.mean_seconds - 0.6e-3).abs() < 0.01e-3, "{times:?}");
         assert!((times.commit_seconds - 0.2e-3).abs() < 0.02e-3, "{times:?}");
-        assert!((times.requests_per_second - 0.01).abs() < 1e-12);
+        assert!((times.requests_per_second - 0.01).abs() < 1e-12 && (times.syncs_per_second - 0.009).abs() < 1e-12);
     }
 }
