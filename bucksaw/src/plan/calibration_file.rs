@@ -78,7 +78,7 @@ mod tests {
         check("", "missing field");
         check("version = [", "cannot be used");
         check("version = 2\n", "version 2");
-        check(&BUILT_IN.replace("version = 5", "version = 9"), "version 9");
+        check(&BUILT_IN.replace(&format!("version = {}", Calibration::VERSION), "version = 9"), "version 9");
         check(&BUILT_IN.replace("variation = ", "variation = -"), "not a number of at least 0");
         check(&format!("unknown = 1\n{BUILT_IN}"), "unknown field");
         assert!(load(Path::new("/nonexistent/file")).is_err());
