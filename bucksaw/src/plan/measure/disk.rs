@@ -5,8 +5,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 
+use super::median::median;
 use super::sample::Sample;
 
 /// Bytes of the two kinds of files. The larger ones are still within what a limit of 40 MB/s and more lets pass at once.
@@ -20,17 +21,20 @@ const ROUNDS: usize = 21;
 ///
 /// # Errors
 /// A file cannot be written, or large ones take no longer than small ones.
-pub(super) fn bytes_per_second(directory: &Path, sample: &Sample) -> anyhow::Result<f64> {
+pub(super) async fn bytes_per_second(directory: &Path, sample: &Sample) -> anyhow::Result<f64> {
     let text: Vec<u8> = sample.first_lines(LARGE_BYTES).iter().copied().cycle().take(LARGE_BYTES).collect();
     let (small_text, _) = text.split_at(SMALL_BYTES);
     let (mut small, mut large) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         small.push(write_seconds(directory, small_text)?);
         large.push(write_seconds(directory, &text)?);
+        // A disk may be slow, and an interrupt is noticed here.
+        tokio::task::yield_now().await;
     }
-    let seconds = median(&mut large) - median(&mut small);
-    ensure!(seconds > 0.0, "the bandwidth of the disk cannot be measured: 4 MiB take no longer than 64 KiB");
-    Ok((LARGE_BYTES - SMALL_BYTES) as f64 / seconds)
+    let seconds = median(large).zip(median(small)).map(|(large, small)| large - small);
+    let seconds = seconds.filter(|seconds| *seconds > 0.0);
+    let cannot = "the bandwidth of the disk cannot be measured: 4 MiB take no longer than 64 KiB";
+    Ok((LARGE_BYTES - SMALL_BYTES) as f64 / seconds.context(cannot)?)
 }
 
 /// The time of a write and a sync, in a file of its own.
@@ -46,9 +50,4 @@ fn write_seconds(directory: &Path, text: &[u8]) -> anyhow::Result<f64> {
         std::io::Result::Ok(seconds)
     })();
     written.with_context(|| format!("cannot write {}", path.display()))
-}
-
-fn median(seconds: &mut [f64]) -> f64 {
-    seconds.sort_by(f64::total_cmp);
-    seconds.get(seconds.len() / 2).copied().unwrap_or_default()
 }

@@ -18,6 +18,7 @@
 mod accept;
 mod disk;
 mod measured_node;
+mod median;
 mod paced;
 mod questions;
 mod sample;
@@ -66,7 +67,7 @@ pub(super) fn calibrate(path: &Path, scratch: &Path) -> anyhow::Result<Measured>
 }
 
 async fn measure(sample: &Sample, directory: &Path, path: &Path) -> anyhow::Result<Measured> {
-    let disk_bytes_per_second = disk::bytes_per_second(directory, sample)?;
+    let disk_bytes_per_second = disk::bytes_per_second(directory, sample).await?;
     let (accept, ingest_node, queued) = accept::measure(sample, &directory.join("accept")).await?;
     let queued_questions = questions::measure_queued(&ingest_node, sample, queued).await?;
     drop(ingest_node);

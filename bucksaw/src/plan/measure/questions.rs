@@ -17,6 +17,7 @@ use bytes::Bytes;
 use tokio::time::sleep;
 
 use super::measured_node::{MeasuredNode, random_word};
+use super::median::median;
 use super::sample::Sample;
 
 /// The words of each kind, and how often each is asked for once its blocks are in the block cache.
@@ -80,7 +81,7 @@ impl QuestionTime {
 
     /// The medians of both times of questions.
     fn median(questions: &[Self]) -> anyhow::Result<Self> {
-        let of = |time: fn(&Self) -> f64| median(&mut questions.iter().map(time).collect::<Vec<_>>());
+        let of = |time: fn(&Self) -> f64| median(questions.iter().map(time).collect());
         let times = of(|time| time.seconds).zip(of(|time| time.cpu_seconds));
         let (seconds, cpu_seconds) = times.context("no question was asked")?;
         Ok(Self { seconds, cpu_seconds })
@@ -233,11 +234,6 @@ fn mean_cpu(times: &[QuestionTime]) -> f64 {
 
 fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
-}
-
-fn median(values: &mut [f64]) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
 }
 
 /// Standard deviation of the CPU over its mean.

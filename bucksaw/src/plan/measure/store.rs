@@ -86,7 +86,7 @@ pub(super) async fn measure(
     let [seconds_per_byte, merge_seconds_per_byte] =
         fit(&cpu).context("the costs of gathering and of merging cannot be separated")?;
     let stored_per_byte = stored_bytes / bytes;
-    // The rest of what was written; large batches compress better than small ones, so it is no fit either.
+    // The rest of what was written. A fit would take the worse compression of small batches for the cost of merging them.
     let written_per_byte =
         ((stored_before.written - written_before - stored_before.merged * stored_per_byte) / bytes).max(0.0);
     let store = StoreCost { seconds_per_byte, merge_seconds_per_byte, stored_per_byte, written_per_byte };
