@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use super::environment::NodeEnvironment;
 use super::knee_search::KneeSearch;
 use super::node_run::NodeRun;
-use super::planned_load::{PlannedLoad, QUESTIONS_PER_HOUR, RANGE};
+use super::planned_load::{PlannedLoad, QUESTIONS_PER_HOUR};
 use super::planner::Planner;
 use super::prediction::Predictions;
 use super::scenario::{Meter, ModelScenario};
@@ -26,12 +26,12 @@ const RATE_WITH_QUESTIONS: u64 = 2_000_000;
 /// The rate from which a plan finds the knee of acknowledgements.
 const PROBE_RATE: u64 = 1_000_000;
 
-/// The time until acknowledgements are as they stay. The range of questions has to be filled as well.
-const WARM_UP: Duration = Duration::from_secs(10);
+/// The time until acknowledgements are as they stay, at most: that of the first merge, of four batches of ten seconds.
+const WARM_UP: Duration = Duration::from_secs(45);
 
-/// The time that one rate is measured, at most, unless fewer than this many requests are made in it: their mean would be one of
-/// chance.
-const TIME_MAX: Duration = Duration::from_secs(20);
+/// The time that one rate is measured, at most: one merge, where batches are merged. It is longer if fewer than this many requests are
+/// made in it: their mean would be one of chance.
+const TIME_MAX: Duration = Duration::from_secs(40);
 const SAMPLES_MIN: f64 = 60.0;
 
 /// What takes twice as long.
@@ -114,11 +114,11 @@ impl ModelScenario for Knee {
     fn measure(&self, meter: &Meter<'_>, predicted: &Predictions) -> anyhow::Result<Vec<Figure>> {
         let first = predicted.required(&self.name(), "knee")?;
         let mean = |rate: f64| {
-            let (name, warm_up) = match self.of {
-                KneeOf::Acks => ("ack_mean", WARM_UP),
-                KneeOf::Questions => ("question_mean", WARM_UP + RANGE),
+            let name = match self.of {
+                KneeOf::Acks => "ack_mean",
+                KneeOf::Questions => "question_mean",
             };
-            let (warm_up, time) = (warm_up.min(meter.warm_up), self.time(rate, meter.time));
+            let (warm_up, time) = (WARM_UP.min(meter.warm_up), self.time(rate, meter.time));
             let run = NodeRun { environment: &self.environment, load: self.load(rate), warm_up, time };
             let figures = run.measure(meter)?;
             let mean = figures.iter().find(|figure| figure.name == name).context("there is no mean")?.value;
@@ -150,6 +150,6 @@ mod tests {
         assert_eq!((acks.figure(3e6).value, questions.figure(2.0).value), (3.0, 2.0));
         assert_eq!(acks.name(), "1 core, knee of acknowledgements");
         let time = |rate| acks.time(rate, Duration::from_secs(60)).as_secs_f64().round();
-        assert_eq!((time(655_360.0), time(32_768.0)), (20.0, 120.0));
+        assert_eq!((time(655_360.0), time(32_768.0)), (40.0, 120.0));
     }
 }

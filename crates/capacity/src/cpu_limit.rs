@@ -5,8 +5,9 @@
 
 use bucksaw_model::{CpuQuota, Distribution};
 
-use crate::input::{CpuLimit, PlannedQuestion};
+use crate::input::CpuLimit;
 use crate::planned_node::{BACKGROUND_SHARE, PlannedNode};
+use crate::question_work::QuestionWork;
 use crate::range_text::MERGE_INPUTS;
 
 impl PlannedNode<'_> {
@@ -76,32 +77,26 @@ impl PlannedNode<'_> {
         }
         let mut share = 0.0;
         for question in &self.input.questions {
-            let cpu = self.mean_cpu_seconds(question);
-            let seconds = self.question_seconds(question, cpu);
-            let run = Distribution::constant(seconds).ok()?;
+            let work = self.mean_question_work(question);
+            let run = Distribution::constant(work.seconds).ok()?;
             // Rounded, it may be less than nothing.
-            let stopped = (self.question_quota(limit, seconds, cpu).alone(&run)?.mean() - seconds).max(0.0);
+            let stopped = (self.question_quota(limit, work).alone(&run)?.mean() - work.seconds).max(0.0);
             share += question.per_second * self.question_factor * stopped;
         }
         Some(share)
     }
 
-    /// The quota of a question that takes this many seconds with this much CPU.
-    fn question_quota(&self, limit: CpuLimit, seconds: f64, cpu_seconds: f64) -> CpuQuota {
+    /// The quota of a question with this work.
+    fn question_quota(&self, limit: CpuLimit, work: QuestionWork) -> CpuQuota {
         let left = self.limited_question_cores(limit).max(0.0);
-        let cores = if seconds > 0.0 { cpu_seconds / seconds } else { 1.0 };
+        let cores = if work.seconds > 0.0 { work.cpu_seconds / work.seconds } else { 1.0 };
         CpuQuota { period_seconds: limit.period_seconds, open_seconds: limit.period_seconds * left / cores }
     }
 
     /// The time of a question that is the only one, from that without a limit; `None` if the limit leaves nothing.
-    pub(crate) fn limited_question(
-        &self,
-        question: &PlannedQuestion,
-        run: Distribution,
-        cpu_seconds: f64,
-    ) -> Option<Distribution> {
+    pub(crate) fn limited_question(&self, work: QuestionWork, run: Distribution) -> Option<Distribution> {
         let Some(limit) = self.input.node.effective_limit() else { return Some(run) };
-        let quota = self.question_quota(limit, self.question_seconds(question, cpu_seconds), cpu_seconds);
+        let quota = self.question_quota(limit, work);
         let background = self.limited_background_share();
         Distribution::mixture(&[(1.0 - background, &quota.alone(&run)?), (background, &quota.beside(&run)?)]).ok()
     }

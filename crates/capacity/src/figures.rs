@@ -400,7 +400,7 @@ fn search_figures(node: &PlannedNode<'_>) -> Vec<PlanFigure> {
         figures.push(PlanFigure::new(
             Search,
             format!("CPU of a question '{}' over {} s", question.kind, question.range_seconds),
-            node.mean_cpu_seconds(question),
+            node.mean_question_work(question).cpu_seconds,
             FigureUnit::Seconds,
             "F + q·Q + (B - c)·H + c·C, with the text in the queue q, and in stored blocks B, of which c is not in the cache",
             &[

@@ -23,6 +23,7 @@ mod input;
 mod limits;
 mod planned_node;
 mod question_kind;
+mod question_work;
 mod questions;
 mod range_text;
 mod repair;

@@ -35,7 +35,8 @@ pub struct QuestionFigures {
 }
 
 impl PlannedNode<'_> {
-    fn cost(&self, kind: QuestionKind) -> QuestionCost {
+    /// What questions of a kind cost; infinite if it was not measured.
+    pub(crate) fn question_cost(&self, kind: QuestionKind) -> QuestionCost {
         // The input is checked: each of its kinds was measured.
         self.calibration.question(kind).copied().unwrap_or(QuestionCost {
             kind,
@@ -51,7 +52,7 @@ impl PlannedNode<'_> {
 
     /// The share of a question's blocks that the block cache holds, when it is asked again and again.
     pub(crate) fn cached_share(&self, question: &PlannedQuestion) -> f64 {
-        let needed = self.stored_range_bytes(question.range_seconds) * self.cost(question.kind).cache_per_byte;
+        let needed = self.stored_range_bytes(question.range_seconds) * self.question_cost(question.kind).cache_per_byte;
         if needed <= self.cache_bytes() { 1.0 } else { self.cache_bytes() / needed }
     }
 
@@ -68,21 +69,6 @@ impl PlannedNode<'_> {
         }
     }
 
-    /// CPU seconds of a question on this node of whose stored text this many bytes are not in the block cache.
-    fn cpu_seconds(&self, question: &PlannedQuestion, cold_bytes: f64) -> f64 {
-        let cost = self.cost(question.kind);
-        let stored = self.stored_range_bytes(question.range_seconds);
-        cost.fixed_seconds
-            + self.queued_range_bytes(question.range_seconds) * cost.queued_seconds_per_byte
-            + (stored - cold_bytes) * cost.cached_seconds_per_byte
-            + cold_bytes * cost.cold_seconds_per_byte
-    }
-
-    /// Mean CPU seconds of a question on this node.
-    pub(crate) fn mean_cpu_seconds(&self, question: &PlannedQuestion) -> f64 {
-        self.cpu_seconds(question, self.mean_cold_bytes(question))
-    }
-
     /// Mean bytes of the stored text of a question that are not in the block cache.
     pub(crate) fn mean_cold_bytes(&self, question: &PlannedQuestion) -> f64 {
         let (share, bytes) = self.first_questions(question);
@@ -95,7 +81,7 @@ impl PlannedNode<'_> {
         if !self.tier.has_store() {
             return 0.0;
         }
-        let cores = |question: &PlannedQuestion| question.per_second * self.mean_cpu_seconds(question);
+        let cores = |question: &PlannedQuestion| question.per_second * self.mean_question_work(question).cpu_seconds;
         self.input.questions.iter().map(cores).sum::<f64>() * self.question_factor
     }
 
@@ -135,7 +121,7 @@ impl PlannedNode<'_> {
 
     /// Bytes that the disk reads for a question whose blocks are not in the block cache.
     fn read_bytes(&self, question: &PlannedQuestion) -> f64 {
-        let cost = self.cost(question.kind);
+        let cost = self.question_cost(question.kind);
         // Questions whose blocks are excluded by their skip filters read in proportion to what they decode.
         let decoded = cost.cache_per_byte.min(self.calibration.store.stored_per_byte);
         self.stored_range_bytes(question.range_seconds) * decoded
@@ -149,18 +135,11 @@ impl PlannedNode<'_> {
     /// Seconds in which the disk reads the blocks of a question that are not in the block cache. The page cache of the system may
     /// have them; then a question is faster by this. Each core reads one block at a time.
     fn read_seconds(&self, question: &PlannedQuestion) -> f64 {
-        let share = if self.cost(question.kind).cache_per_byte > 0.0 { 1.0 } else { 0.0 };
+        let share = if self.question_cost(question.kind).cache_per_byte > 0.0 { 1.0 } else { 0.0 };
         let blocks = (self.stored_range_bytes(question.range_seconds) / BLOCK_TEXT_BYTES).ceil() * share;
         let rounds = (blocks / self.input.node.question_threads()).ceil();
         self.read_bytes(question) / self.input.node.disk_bytes_per_second
             + rounds * READS_PER_BLOCK * self.input.node.disk_read_seconds
-    }
-
-    /// Seconds of a question with this much CPU, while nothing else runs: the fixed part runs on one core.
-    pub(crate) fn question_seconds(&self, question: &PlannedQuestion, cpu_seconds: f64) -> f64 {
-        let cost = self.cost(question.kind);
-        let text = cpu_seconds - cost.fixed_seconds;
-        cost.fixed_seconds + text * cost.seconds_per_cpu_second(self.input.node.question_threads())
     }
 
     /// The response time of a question on this node alone; `None` if the node is overloaded.
@@ -169,12 +148,11 @@ impl PlannedNode<'_> {
         if stretch.is_infinite() {
             return None;
         }
-        let cost = self.cost(question.kind);
+        let variation = self.question_cost(question.kind).variation;
         let time = |cold_bytes: f64, read_seconds: f64| {
-            let cpu = self.cpu_seconds(question, cold_bytes);
-            let seconds = self.question_seconds(question, cpu);
-            let run = Distribution::lognormal(seconds + read_seconds, cost.variation).ok()?;
-            self.limited_question(question, run, cpu)
+            let work = self.question_work(question, cold_bytes);
+            let run = Distribution::lognormal(work.seconds + read_seconds, variation).ok()?;
+            self.limited_question(work, run)
         };
         let cached = self.cached_share(question);
         // New blocks were written just now, so the system has them in memory.
@@ -194,7 +172,7 @@ impl PlannedNode<'_> {
             question: *question,
             node_bytes: self.range_bytes(question.range_seconds),
             cached_share: self.cached_share(question),
-            cpu_seconds: self.mean_cpu_seconds(question) * nodes,
+            cpu_seconds: self.mean_question_work(question).cpu_seconds * nodes,
             mean_seconds: of(&Distribution::mean),
             p50_seconds: of(&|response| response.quantile(0.5)),
             p99_seconds: of(&|response| response.quantile(0.99)),

@@ -4,6 +4,7 @@ use bucksaw_model::{CpuQuota, Distribution};
 use proptest::prelude::*;
 
 use super::*;
+use crate::planned_node::PlannedNode;
 
 /// Costs that make the arithmetic easy.
 pub(crate) fn calibration() -> Calibration {
@@ -261,6 +262,23 @@ fn a_part_of_a_question_runs_on_one_core() {
     assert_eq!(QuestionCost::serial_share_of(0.1, 4.0), 0.0);
     assert_eq!(QuestionCost::serial_share_of(2.0, 4.0), 1.0);
     assert_eq!(QuestionCost::serial_share_of(0.5, 1.0), 0.0);
+}
+
+#[test]
+fn the_first_question_over_a_new_batch_waits_for_one_block() {
+    let mut input = CapacityInput { nodes: PlannedNodes::Both(1), ..input() };
+    (input.bytes_per_second, input.questions[0].range_seconds) = (1e6, 120.0);
+    let calibration = calibration();
+    let node = PlannedNode::of_both_roles(&input, &calibration, 1);
+    let of = |cold_bytes| node.question_work(&input.questions[0], cold_bytes);
+    // A block of 16 MB takes 1.6 ms, less than a quarter of all text: 0.3 ms of the queue and 11.4 ms of blocks.
+    let cached = of(0.0);
+    assert!((cached.seconds - (1e-3 + (cached.cpu_seconds - 1e-3) / 4.0)).abs() < 1e-9, "{cached:?}");
+    // 10 MB at 1 ns on one core take longer than all work on four.
+    let first = of(1e7);
+    assert!((first.seconds - 11e-3).abs() < 1e-9, "{first:?}");
+    // Of two blocks and more, the longest one counts.
+    assert!((of(3.2e7).seconds - 17e-3).abs() < 1e-9, "{:?}", of(3.2e7));
 }
 
 /// A node of four cores that may use a quarter of one, and stores 5 MB/s of which it uses a tenth.
