@@ -13,12 +13,14 @@
 
 mod calibration;
 mod capacity;
+mod cluster_figures;
 mod cpu_limit;
 mod disk_limit;
 mod figure;
 mod figures;
 mod head_room;
 mod head_room_window;
+mod ingest_figures;
 mod input;
 mod limits;
 mod planned_node;
@@ -29,7 +31,9 @@ mod range_text;
 mod repair;
 mod request_times;
 mod resource;
+mod search_figures;
 mod segment_rotation;
+mod store_figures;
 mod tier;
 mod time_histogram;
 mod work_counters;
