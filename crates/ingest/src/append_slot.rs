@@ -10,6 +10,7 @@ use bucksaw_segment::{FrameHeader, FrameKind};
 use tokio::sync::Notify;
 
 use crate::append::{Durability, FrameRecords};
+use crate::rotation::EmptySegmentFile;
 use crate::segment::{AckCallback, QueueSegment};
 use crate::stall::RunningSince;
 
@@ -30,8 +31,10 @@ pub(crate) struct AppendSlot {
     pub(crate) version: AtomicU32,
     /// Notified when no thread seals a segment of this slot any more.
     all_sealed: Condvar,
-    /// Notified when records or seals wait for a sync.
+    /// Notified when records wait for a sync.
     unsynced_notify: Notify,
+    /// Notified when a file may have to be renamed or created; of the durable slot only.
+    rotation_notify: Notify,
 }
 
 #[derive(Default)]
@@ -43,6 +46,8 @@ pub(crate) struct AppendSlotState {
     /// `durable` records that are written but not synced, oldest first.
     pub(crate) unsynced: Vec<UnsyncedRecords>,
     pub(crate) unsynced_bytes: u64,
+    /// The segments that running group commits sync, once for each.
+    committing: Vec<Arc<QueueSegment>>,
     /// Closed segments without a seal. The thread that closes one calls [`Queue::seal_closed`] after it has released the writer.
     ///
     /// [`Queue::seal_closed`]: crate::Queue
@@ -50,7 +55,11 @@ pub(crate) struct AppendSlotState {
     /// The number of segments that threads are sealing.
     sealing: usize,
     /// Sealed segments that are renamed when their seal is synced; of the durable slot only.
-    pub(crate) sealed_unrenamed: Vec<Arc<QueueSegment>>,
+    sealed_unrenamed: Vec<Arc<QueueSegment>>,
+    /// Whether the file of the next segment is to be created; of the durable slot only.
+    pub(crate) is_next_requested: bool,
+    /// The file of the next segment; of the durable slot only.
+    pub(crate) next_file: Option<EmptySegmentFile>,
 }
 
 /// The active segment of a slot.
@@ -61,6 +70,8 @@ pub(crate) struct ActiveSegment {
     stream_numbers: HashMap<Labels, u32>,
     /// Encrypts the frames, if the node has keys.
     cipher: Option<Arc<dyn FileCipher>>,
+    /// Whether the file of the next segment was requested.
+    pub(crate) has_requested_next: bool,
 }
 
 /// Records that are written but not synced. They stay in memory until the sync, because the kernel may drop their pages after
@@ -84,6 +95,7 @@ impl AppendSlot {
             version: AtomicU32::new(1),
             all_sealed: Condvar::new(),
             unsynced_notify: Notify::new(),
+            rotation_notify: Notify::new(),
         }
     }
 
@@ -144,15 +156,12 @@ impl AppendSlot {
 
     /// Ends the sealing of one segment. A sealed `durable` segment waits for the sync of its seal.
     pub(crate) fn end_sealing(&self, sealed: Option<Arc<QueueSegment>>) {
-        let is_waiting_for_sync = sealed.is_some();
         let mut state = self.state();
         state.sealed_unrenamed.extend(sealed);
         state.sealing -= 1;
         drop(state);
         self.all_sealed.notify_all();
-        if is_waiting_for_sync {
-            self.notify_unsynced();
-        }
+        self.rotation_notify.notify_one();
     }
 
     /// Blocks until no thread seals a segment of this slot.
@@ -165,23 +174,84 @@ impl AppendSlot {
         self.unsynced_notify.notify_one();
     }
 
-    /// Resolves when something waits for a sync. For one waiter.
+    /// Resolves when records wait for a sync. For one waiter.
     pub(crate) async fn wait_unsynced(&self) {
-        let is_synced = || {
-            let state = self.state();
-            state.unsynced.is_empty() && state.sealed_unrenamed.is_empty()
-        };
         // A notification without a waiter is kept.
-        while is_synced() {
+        while self.state().unsynced.is_empty() {
             self.unsynced_notify.notified().await;
         }
     }
+
+    /// Requests the file of the next segment.
+    pub(crate) fn request_next(&self) {
+        let mut state = self.state();
+        state.is_next_requested = state.next_file.is_none();
+        drop(state);
+        self.rotation_notify.notify_one();
+    }
+
+    /// Takes the records that wait for a sync, and their segments, for the group commit. [`Self::end_commit`] follows.
+    pub(crate) fn begin_commit(&self) -> (Vec<UnsyncedRecords>, Vec<Arc<QueueSegment>>) {
+        let mut segments: Vec<Arc<QueueSegment>> = Vec::new();
+        let mut state = self.state();
+        let records = std::mem::take(&mut state.unsynced);
+        for waiting in &records {
+            if !contains(&segments, &waiting.segment) {
+                segments.push(Arc::clone(&waiting.segment));
+            }
+        }
+        state.committing.extend_from_slice(&segments);
+        (records, segments)
+    }
+
+    /// Ends the group commit of these segments.
+    pub(crate) fn end_commit(&self, segments: &[Arc<QueueSegment>]) {
+        let mut state = self.state();
+        for segment in segments {
+            let at = state.committing.iter().position(|other| other.id() == segment.id());
+            at.map(|at| state.committing.swap_remove(at));
+        }
+        drop(state);
+        self.rotation_notify.notify_one();
+    }
+
+    /// Resolves when a file is to be renamed or created. For one waiter.
+    pub(crate) async fn wait_rotation(&self) {
+        let is_due = || {
+            let state = self.state();
+            state.is_next_requested || state.sealed_unrenamed.iter().any(|segment| !state.is_unsynced(segment))
+        };
+        // A notification without a waiter is kept.
+        while !is_due() {
+            self.rotation_notify.notified().await;
+        }
+    }
+
+    /// Takes the sealed segments whose records the group commit has synced, or written to another file.
+    pub(crate) fn take_sealed_and_synced(&self) -> Vec<Arc<QueueSegment>> {
+        let mut state = self.state();
+        let sealed = std::mem::take(&mut state.sealed_unrenamed);
+        let (unsynced, synced) = sealed.into_iter().partition(|segment| state.is_unsynced(segment));
+        state.sealed_unrenamed = unsynced;
+        synced
+    }
+}
+
+impl AppendSlotState {
+    /// Whether records of a segment wait for the group commit, or it syncs them.
+    fn is_unsynced(&self, segment: &QueueSegment) -> bool {
+        contains(&self.committing, segment) || self.unsynced.iter().any(|waiting| waiting.segment.id() == segment.id())
+    }
+}
+
+pub(crate) fn contains(segments: &[Arc<QueueSegment>], segment: &QueueSegment) -> bool {
+    segments.iter().any(|other| other.id() == segment.id())
 }
 
 impl ActiveSegment {
     pub(crate) fn new(segment: Arc<QueueSegment>, version: u32, cipher: Option<Arc<dyn FileCipher>>) -> Self {
         let end = segment.end();
-        Self { segment, end, version, stream_numbers: HashMap::new(), cipher }
+        Self { segment, end, version, stream_numbers: HashMap::new(), cipher, has_requested_next: false }
     }
 
     /// Appends a frame and makes it readable. After an error the caller truncates or closes the file.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bucksaw_env::log_limited;
 
 use crate::append::IngestError;
-use crate::append_slot::UnsyncedRecords;
+use crate::append_slot::{UnsyncedRecords, contains};
 use crate::halt_reason::HaltReason;
 use crate::queue::Queue;
 use crate::segment::QueueSegment;
@@ -21,51 +21,37 @@ use crate::segment::QueueSegment;
 const WRITE_ATTEMPTS_MAX: u32 = 3;
 
 impl Queue {
-    /// Resolves when records or seals wait for a sync.
+    /// Resolves when records wait for a sync.
     pub async fn wait_unsynced(&self) {
         self.durable_slot.wait_unsynced().await;
     }
 
     /// Syncs what waits and acknowledges it. Returns whether anything waited. For one thread at a time.
     pub fn commit_group(&self) -> bool {
-        let (records, sealed_segments) = {
-            let mut state = self.durable_slot.state();
-            (std::mem::take(&mut state.unsynced), std::mem::take(&mut state.sealed_unrenamed))
-        };
-        if records.is_empty() && sealed_segments.is_empty() {
+        let (records, segments) = self.durable_slot.begin_commit();
+        if records.is_empty() {
             return false;
         }
         let _running = self.group_commit.start(self.env.clock.uptime());
-        let mut segments: Vec<Arc<QueueSegment>> = Vec::new();
-        for segment in records.iter().map(|waiting| &waiting.segment).chain(&sealed_segments) {
-            if !contains(&segments, segment) {
-                segments.push(Arc::clone(segment));
-            }
-        }
         let mut failed = Vec::new();
-        for segment in segments {
-            if let Err(error) = self.sync(&segment) {
+        for segment in &segments {
+            if let Err(error) = self.sync(segment) {
                 log_limited!(self.log_limits, error, segment = %segment.id(), %error, "cannot sync a queue segment: its records are written again to another file");
                 if HaltReason::of(&error) == HaltReason::DiskFull {
                     self.record_write_failure(HaltReason::DiskFull);
                 }
                 self.metrics.sync_failed.inc();
-                failed.push(segment);
+                failed.push(Arc::clone(segment));
             }
         }
         let (lost, synced): (Vec<UnsyncedRecords>, Vec<UnsyncedRecords>) =
             records.into_iter().partition(|waiting| contains(&failed, &waiting.segment));
-        // The name states that the file ends in its seal, so the seal is synced first.
-        let synced_segments = sealed_segments.iter().filter(|segment| !contains(&failed, segment));
-        let renamed = synced_segments.filter(|segment| self.rename_sealed(segment)).count();
         self.durable_slot.state().unsynced_bytes -= synced.iter().map(|waiting| waiting.body.len() as u64).sum::<u64>();
         synced.into_iter().for_each(|waiting| (waiting.on_ack)(Ok(())));
-        if renamed > 0 {
-            self.sync_dir();
-        }
         if !failed.is_empty() {
             self.rewrite_unsynced(&failed, lost);
         }
+        self.durable_slot.end_commit(&segments);
         true
     }
 
@@ -137,8 +123,4 @@ impl Queue {
             on_ack(Err(IngestError::Io(reason)));
         }
     }
-}
-
-fn contains(segments: &[Arc<QueueSegment>], segment: &QueueSegment) -> bool {
-    segments.iter().any(|other| other.id() == segment.id())
 }

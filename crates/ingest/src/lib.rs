@@ -17,7 +17,7 @@
 //! A record is acknowledged when it has its [`Durability`]: `fast` when the kernel has the bytes, `durable` after a group
 //! commit, `bulk` when stores have committed it.
 //!
-//! All functions are synchronous. The owner of the threads calls [`Queue::commit_group`] and [`Queue::tick`].
+//! All functions are synchronous. The owner of the threads calls [`Queue::commit_group`], [`Queue::rotate_files`] and [`Queue::tick`].
 //!
 //! Invariants:
 //! - A record is readable through [`Queue::readable_segments`] from the return of its append until a store shows it.
@@ -46,6 +46,7 @@ mod recent_frames;
 mod recover;
 mod removed_files;
 mod reserve;
+mod rotation;
 mod scoped_ids;
 mod segment;
 mod segment_file;

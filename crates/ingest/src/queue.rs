@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bucksaw_env::{Env, LogLimits, lock, log_limited};
-use bucksaw_record::{Id, Millis};
-use bucksaw_segment::queue::{HEADER_LEN, Seal, encode_header, frame_cipher, frames_version};
-use bucksaw_segment::{FileHeader, FrameHeader};
+use bucksaw_record::Id;
+use bucksaw_segment::FrameHeader;
+use bucksaw_segment::queue::{HEADER_LEN, Seal, frame_cipher, frames_version};
 use tokio::sync::Notify;
 
 use crate::append::{Durability, FrameRecords, IngestError};
@@ -228,6 +228,11 @@ impl Queue {
                     let place = (active.segment.id(), start..active.end);
                     lock(&self.recent_frames).push(self.config.recent_bytes_max, place, header, body);
                 }
+                let is_half_full = active.end >= self.config.segment_bytes_max / 2;
+                if slot.durability == Durability::Durable && is_half_full && !active.has_requested_next {
+                    active.has_requested_next = true;
+                    slot.request_next();
+                }
                 Ok((Arc::clone(&active.segment), header))
             }
             Err(error) => {
@@ -252,22 +257,23 @@ impl Queue {
         halt.into()
     }
 
-    /// Opens a segment of this version or that of the slot's last one, whichever is newer.
+    /// Opens a segment of this version or that of the slot's last one, whichever is newer, in the prepared file if there is one.
     fn open_segment(&self, slot: &AppendSlot, version: u32) -> std::io::Result<ActiveSegment> {
         let version = slot.version.fetch_max(version, Ordering::Relaxed).max(version);
-        let id = slot.durability.segment_id(Millis(self.env.clock.unix_ms()), self.env.entropy.next_u64());
-        let path = self.dir.join(format!("{id}.active"));
-        let file = self.env.fs.create(&path)?;
-        let cipher = frame_cipher(&*file, id);
-        let header = FileHeader { id, version }.with_encryption(cipher.is_some());
-        if let Err(error) = file.append(&[&encode_header(header)]) {
-            let _ = self.env.fs.remove(&path);
-            return Err(error);
-        }
-        let segment = Arc::new(QueueSegment::new(id, file, path, self.env.clock.uptime()));
-        lock(&self.segments).insert(id, Arc::clone(&segment));
+        let (prepared, outdated) = {
+            let next = slot.state().next_file.take();
+            if next.as_ref().is_some_and(|next| next.version < version) { (None, next) } else { (next, None) }
+        };
+        outdated.iter().for_each(|outdated| self.discard(outdated));
+        let new = match prepared {
+            Some(prepared) => prepared,
+            None => self.create_file(slot.durability, version)?,
+        };
+        let segment = Arc::new(QueueSegment::new(new.id, new.file, new.path, self.env.clock.uptime()));
+        segment.contents().is_name_synced = new.is_name_synced;
+        lock(&self.segments).insert(new.id, Arc::clone(&segment));
         slot.state().active = Some(Arc::clone(&segment));
-        Ok(ActiveSegment::new(segment, version, cipher))
+        Ok(ActiveSegment::new(segment, new.version, new.cipher))
     }
 
     /// Seals the closed segments of a slot, makes them pending and renames them. Called without the writer: other threads append
@@ -301,7 +307,7 @@ impl Queue {
             contents.is_flushed = false;
         }
         self.pending_notify.notify_waiters();
-        // The name of a `durable` segment states that its seal is synced; the group commit renames it.
+        // The name of a `durable` segment states that its seal is synced; `rotate_files` renames it.
         if is_sealed && durability != Durability::Durable {
             self.move_file(segment, FileTarget::Pending);
         }
@@ -504,6 +510,7 @@ impl Queue {
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         while self.commit_group() {}
+        self.discard_next();
         for slot in self.append_slots() {
             slot.close(&mut slot.writer());
             self.seal_closed(slot);
@@ -511,6 +518,7 @@ impl Queue {
             slot.wait_until_sealed();
         }
         while self.commit_group() {}
+        self.rotate_files();
     }
 
     pub(crate) fn append_slots(&self) -> impl Iterator<Item = &AppendSlot> {

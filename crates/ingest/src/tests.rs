@@ -9,6 +9,8 @@ use prometheus_client::registry::Registry;
 
 use super::*;
 
+mod rotation;
+
 const DIR: &str = "/q";
 
 struct QueueTestMachine {
@@ -605,7 +607,7 @@ fn no_power_cut_restores_a_part_of_a_removed_segment() {
     (0..4).for_each(|_| drop(machine.put(&queue, Durability::Durable, &line)));
     queue.commit_group();
     machine.advance(&queue, Duration::from_secs(3));
-    queue.commit_group();
+    queue.rotate_files();
     let stored: Vec<Id> = queue.reserve(u64::MAX).iter().map(|view| view.id).collect();
     queue.commit(&stored);
     assert_eq!((stored.len(), states(&machine)), (1, vec!["committed".to_owned()]));

@@ -87,6 +87,7 @@ impl NodeTasks {
             }));
         };
         spawn(Box::pin(commit(node.clone(), stopping.clone())));
+        spawn(Box::pin(rotate_queue_files(node.clone(), stopping.clone())));
         spawn(Box::pin(tick(node.clone(), stopping.clone())));
         spawn(Box::pin(publish_facts(node.clone(), stopping.clone())));
         spawn(Box::pin(watch_members(node.clone(), stopping.clone())));
@@ -180,6 +181,15 @@ async fn commit(node: Node, mut stopping: StopReceiver) {
     while unless_stopped(&mut stopping, node.queue.wait_unsynced()).await.is_some() {
         let queue = Arc::clone(&node.queue);
         if run_blocking(&node.tasks, move || queue.commit_group()).await.is_none() {
+            return;
+        }
+    }
+}
+
+async fn rotate_queue_files(node: Node, mut stopping: StopReceiver) {
+    while unless_stopped(&mut stopping, node.queue.wait_rotation()).await.is_some() {
+        let queue = Arc::clone(&node.queue);
+        if run_blocking(&node.tasks, move || queue.rotate_files()).await.is_none() {
             return;
         }
     }

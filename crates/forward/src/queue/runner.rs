@@ -55,6 +55,7 @@ impl QueueRunner {
             tokio::select! {
                 never = ship(&env, &queue, &window, &shipper) => never,
                 never = sync_records(&queue) => never,
+                never = rotate_files(&queue) => never,
             }
         }
     }
@@ -138,5 +139,15 @@ async fn sync_records(queue: &Arc<Queue>) -> Infallible {
         let queue = Arc::clone(queue);
         // A panic in it is a bug, after which nothing `durable` is acknowledged.
         let _ = spawn_blocking(move || queue.commit_group()).await;
+    }
+}
+
+/// Prepares and renames the files of such records.
+async fn rotate_files(queue: &Arc<Queue>) -> Infallible {
+    loop {
+        queue.wait_rotation().await;
+        let queue = Arc::clone(queue);
+        // A panic in it is a bug, after which files keep their names.
+        let _ = spawn_blocking(move || queue.rotate_files()).await;
     }
 }

@@ -174,6 +174,12 @@ impl QueueMachine {
         }
     }
 
+    pub(super) fn rotate_files(&mut self) {
+        if let Some(agent) = &self.agent {
+            agent.queue.rotate_files();
+        }
+    }
+
     pub(super) fn tick(&mut self) {
         if let Some(agent) = &self.agent {
             agent.queue.tick();

@@ -53,7 +53,7 @@ impl QueueHistory {
 
     fn step(&mut self) -> Result<(), String> {
         let machine = &mut self.machine;
-        match machine.rng.below(24) {
+        match machine.rng.below(25) {
             0..8 => machine.append(),
             8..11 => machine.commit_group(),
             11..13 => machine.tick(),
@@ -78,6 +78,7 @@ impl QueueHistory {
                     machine.start();
                 }
             },
+            22 => machine.rotate_files(),
             _ => self.fail(),
         }
         Ok(())
@@ -90,7 +91,10 @@ impl QueueHistory {
                 if machine.rng.one_in(2) {
                     // In the middle of a sync.
                     machine.fs.halt_at_sync(machine.fs.sync_count());
-                    machine.commit_group();
+                    match machine.rng.below(3) {
+                        0 => machine.rotate_files(),
+                        _ => machine.commit_group(),
+                    }
                     machine.tick();
                 }
                 machine.cut_power();
