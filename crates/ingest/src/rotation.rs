@@ -94,7 +94,7 @@ impl Queue {
         unused.iter().for_each(|unused| self.discard(unused));
     }
 
-    /// Removes the prepared file.
+    /// Removes the prepared file: at the end, and while nothing is appended.
     pub(crate) fn discard_next(&self) {
         let next = self.durable_slot.state().next_file.take();
         next.iter().for_each(|next| self.discard(next));

@@ -25,6 +25,9 @@ impl Queue {
             self.append_slots().for_each(|slot| slot.close_if(is_old));
         }
         self.append_slots().for_each(|slot| self.seal_closed(slot));
+        if self.durable_slot.state().active.is_none() {
+            self.discard_next();
+        }
         let grace = self.grace();
         let mut segments = self.readable_segments();
         self.inspect_failed_reads(&segments);

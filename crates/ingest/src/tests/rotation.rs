@@ -97,6 +97,20 @@ fn a_prepared_file_is_no_segment_and_is_removed_at_the_end_and_at_a_start() {
 }
 
 #[test]
+fn a_prepared_file_is_removed_while_nothing_is_appended() {
+    let machine = QueueTestMachine::new();
+    let (queue, _) = machine.open(config());
+    for number in 0..3 {
+        put_synced(&machine, &queue, number);
+    }
+    queue.rotate_files();
+    assert_eq!(names(&machine).len(), 2);
+    machine.advance(&queue, Duration::from_secs(3));
+    assert_eq!(names(&machine).len(), 1);
+    assert_eq!(put_synced(&machine, &queue, 3), 2);
+}
+
+#[test]
 fn a_prepared_file_of_an_older_version_is_not_used() {
     let machine = QueueTestMachine::new();
     let (queue, _) = machine.open(config());
