@@ -116,10 +116,10 @@ fn ack_formula(node: &PlannedNode<'_>) -> (Cow<'static, str>, Vec<(&'static str,
             "w, its latency at this load and CPU / (1 - CPU of accepting), + W with the probability u of a question"
         }
         AckPoint::Synced => {
-            "w + W with the probability u of a question + rest of the running commit + own commit, each a sync, or two or three if a queue segment begins or ends, and the data of its requests"
+            "w + W with the probability u of a question + rest of the running commit + own commit, each a sync, or two if its requests are in two queue segments, and the data of its requests"
         }
         AckPoint::Stored => {
-            "w + W with the probability u of a question + rest of the running commit + own commit, each a sync, or two or three if a queue segment begins or ends, and the data of its requests, + m·S, the gather"
+            "w + W with the probability u of a question + rest of the running commit + own commit, each a sync, or two if its requests are in two queue segments, and the data of its requests, + m·S, the gather"
         }
     };
     let symbols = [
