@@ -99,10 +99,10 @@ fn check(capacity: &Capacity, name: &str, want: f64) {
 fn commits_of_200_requests() -> f64 {
     let sync = 2e-3 - 65_536.0 / 2e8;
     let of = |commit: f64| 1.0 / (commit + (-200.0 * commit).exp() / 200.0);
-    // A segment of 16 MiB has three more syncs.
+    // A group in two segments of 16 MiB has two syncs.
     let segments = 200.0 * 1e5 / f64::from(16_u32 << 20);
-    let first = of(sync / (1.0 - 200.0 * (5e-4 + 3.0 * segments * sync / 200.0)));
-    of(sync * (1.0 + 3.0 * segments / first) / 0.9)
+    let first = of(sync / (1.0 - 200.0 * (5e-4 + segments * sync / 200.0)));
+    of(sync * (1.0 + segments / first * (1.0 - first / 200.0)) / 0.9)
 }
 
 /// The nodes of a plan in which each has both roles.
