@@ -7,7 +7,7 @@ use bucksaw_model::{CpuQuota, Distribution};
 
 use crate::input::CpuLimit;
 use crate::planned_node::{BACKGROUND_SHARE, PlannedNode};
-use crate::question_work::QuestionWork;
+use crate::question_demand::QuestionDemand;
 use crate::range_text::MERGE_INPUTS;
 
 impl PlannedNode<'_> {
@@ -77,26 +77,26 @@ impl PlannedNode<'_> {
         }
         let mut share = 0.0;
         for question in &self.input.questions {
-            let work = self.mean_question_work(question);
-            let run = Distribution::constant(work.seconds).ok()?;
+            let demand = self.mean_question_demand(question);
+            let run = Distribution::constant(demand.seconds).ok()?;
             // Rounded, it may be less than nothing.
-            let stopped = (self.question_quota(limit, work).alone(&run)?.mean() - work.seconds).max(0.0);
+            let stopped = (self.question_quota(limit, demand).alone(&run)?.mean() - demand.seconds).max(0.0);
             share += question.per_second * self.question_factor * stopped;
         }
         Some(share)
     }
 
-    /// The quota of a question with this work.
-    fn question_quota(&self, limit: CpuLimit, work: QuestionWork) -> CpuQuota {
+    /// The quota of a question with this demand.
+    fn question_quota(&self, limit: CpuLimit, demand: QuestionDemand) -> CpuQuota {
         let left = self.limited_question_cores(limit).max(0.0);
-        let cores = if work.seconds > 0.0 { work.cpu_seconds / work.seconds } else { 1.0 };
+        let cores = if demand.seconds > 0.0 { demand.cpu_seconds / demand.seconds } else { 1.0 };
         CpuQuota { period_seconds: limit.period_seconds, open_seconds: limit.period_seconds * left / cores }
     }
 
     /// The time of a question that is the only one, from that without a limit; `None` if the limit leaves nothing.
-    pub(crate) fn limited_question(&self, work: QuestionWork, run: Distribution) -> Option<Distribution> {
+    pub(crate) fn limited_question(&self, demand: QuestionDemand, run: Distribution) -> Option<Distribution> {
         let Some(limit) = self.input.node.effective_limit() else { return Some(run) };
-        let quota = self.question_quota(limit, work);
+        let quota = self.question_quota(limit, demand);
         let background = self.limited_background_share();
         Distribution::mixture(&[(1.0 - background, &quota.alone(&run)?), (background, &quota.beside(&run)?)]).ok()
     }

@@ -81,7 +81,7 @@ impl PlannedNode<'_> {
         if !self.tier.has_store() {
             return 0.0;
         }
-        let cores = |question: &PlannedQuestion| question.per_second * self.mean_question_work(question).cpu_seconds;
+        let cores = |question: &PlannedQuestion| question.per_second * self.mean_question_demand(question).cpu_seconds;
         self.input.questions.iter().map(cores).sum::<f64>() * self.question_factor
     }
 
@@ -150,9 +150,9 @@ impl PlannedNode<'_> {
         }
         let variation = self.question_cost(question.kind).variation;
         let time = |cold_bytes: f64, read_seconds: f64| {
-            let work = self.question_work(question, cold_bytes);
-            let run = Distribution::lognormal(work.seconds + read_seconds, variation).ok()?;
-            self.limited_question(work, run)
+            let demand = self.question_demand(question, cold_bytes);
+            let run = Distribution::lognormal(demand.seconds + read_seconds, variation).ok()?;
+            self.limited_question(demand, run)
         };
         let cached = self.cached_share(question);
         // New blocks were written just now, so the system has them in memory.
@@ -172,7 +172,7 @@ impl PlannedNode<'_> {
             question: *question,
             node_bytes: self.range_bytes(question.range_seconds),
             cached_share: self.cached_share(question),
-            cpu_seconds: self.mean_question_work(question).cpu_seconds * nodes,
+            cpu_seconds: self.mean_question_demand(question).cpu_seconds * nodes,
             mean_seconds: of(&Distribution::mean),
             p50_seconds: of(&|response| response.quantile(0.5)),
             p99_seconds: of(&|response| response.quantile(0.99)),

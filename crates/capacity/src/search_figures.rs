@@ -72,7 +72,7 @@ fn question_figure(node: &PlannedNode<'_>, question: &PlannedQuestion) -> PlanFi
     PlanFigure::new(
         Section::Search,
         format!("CPU of a question '{}' over {} s", question.kind, question.range_seconds),
-        node.mean_question_work(question).cpu_seconds,
+        node.mean_question_demand(question).cpu_seconds,
         FigureUnit::Seconds,
         "F + q·Q + (B - c)·H + c·C, with the text in the queue q, and in stored blocks B, of which c is not in the cache",
         &[

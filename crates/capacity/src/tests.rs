@@ -270,7 +270,7 @@ fn the_first_question_over_a_new_batch_waits_for_one_block() {
     (input.bytes_per_second, input.questions[0].range_seconds) = (1e6, 120.0);
     let calibration = calibration();
     let node = PlannedNode::of_both_roles(&input, &calibration, 1);
-    let of = |cold_bytes| node.question_work(&input.questions[0], cold_bytes);
+    let of = |cold_bytes| node.question_demand(&input.questions[0], cold_bytes);
     // A block of 16 MB takes 1.6 ms, less than a quarter of all text: 0.3 ms of the queue and 11.4 ms of blocks.
     let cached = of(0.0);
     assert!((cached.seconds - (1e-3 + (cached.cpu_seconds - 1e-3) / 4.0)).abs() < 1e-9, "{cached:?}");

@@ -10,7 +10,7 @@ use bucksaw_segment::{FrameHeader, FrameKind};
 use tokio::sync::Notify;
 
 use crate::append::{Durability, FrameRecords};
-use crate::rotation::EmptySegmentFile;
+use crate::empty_segment_file::EmptySegmentFile;
 use crate::segment::{AckCallback, QueueSegment};
 use crate::stall::RunningSince;
 

@@ -30,6 +30,7 @@ mod append_slot;
 mod boot;
 mod commit;
 mod config;
+mod empty_segment_file;
 mod halt;
 mod halt_reason;
 mod halt_state;

@@ -16,6 +16,7 @@ use crate::append::{Durability, FrameRecords, IngestError};
 use crate::append_slot::{ActiveSegment, AppendSlot, UnsyncedRecords, record_header};
 use crate::boot;
 use crate::config::Config;
+use crate::empty_segment_file::EmptySegmentFile;
 use crate::halt_reason::HaltReason;
 use crate::halt_state::HaltState;
 use crate::index_memory::QueueIndexMemory;
@@ -264,10 +265,10 @@ impl Queue {
             let next = slot.state().next_file.take();
             if next.as_ref().is_some_and(|next| next.version < version) { (None, next) } else { (next, None) }
         };
-        outdated.iter().for_each(|outdated| self.discard(outdated));
+        outdated.iter().for_each(|outdated| outdated.remove(&self.env));
         let new = match prepared {
             Some(prepared) => prepared,
-            None => self.create_file(slot.durability, version)?,
+            None => EmptySegmentFile::create(&self.env, &self.dir, slot.durability, version)?,
         };
         let segment = Arc::new(QueueSegment::new(new.id, new.file, new.path, self.env.clock.uptime()));
         segment.contents().is_name_synced = new.is_name_synced;

@@ -4,9 +4,9 @@ use crate::input::PlannedQuestion;
 use crate::planned_node::{BLOCK_TEXT_BYTES, PlannedNode};
 use crate::segment_rotation::{QUEUE_SEGMENT_BYTES, QUEUE_SEGMENT_SECONDS};
 
-/// The work of one question on one node.
+/// The service demand of one question on one node.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct QuestionWork {
+pub(crate) struct QuestionDemand {
     /// CPU seconds.
     pub(crate) cpu_seconds: f64,
     /// Seconds while nothing else runs.
@@ -14,11 +14,11 @@ pub(crate) struct QuestionWork {
 }
 
 impl PlannedNode<'_> {
-    /// The work of a question of whose stored text this many bytes are not in the block cache.
+    /// The demand of a question of whose stored text this many bytes are not in the block cache.
     ///
     /// The fixed part runs on one core, the rest on all of them but for its serial share. A block or a queue segment is searched by
     /// one thread, so no question is faster than its longest one: the first question over a new batch waits for one block.
-    pub(crate) fn question_work(&self, question: &PlannedQuestion, cold_bytes: f64) -> QuestionWork {
+    pub(crate) fn question_demand(&self, question: &PlannedQuestion, cold_bytes: f64) -> QuestionDemand {
         let cost = self.question_cost(question.kind);
         let stored = self.stored_range_bytes(question.range_seconds);
         let queued = self.queued_range_bytes(question.range_seconds);
@@ -34,14 +34,14 @@ impl PlannedNode<'_> {
         .iter()
         .fold(0.0_f64, |longest, (bytes, seconds_per_byte)| longest.max(bytes * seconds_per_byte));
         let divided_seconds = text_seconds * cost.seconds_per_cpu_second(self.input.node.question_threads());
-        QuestionWork {
+        QuestionDemand {
             cpu_seconds: cost.fixed_seconds + text_seconds,
             seconds: cost.fixed_seconds + divided_seconds.max(longest_seconds),
         }
     }
 
-    /// The work of a question with the mean number of bytes that are not in the block cache.
-    pub(crate) fn mean_question_work(&self, question: &PlannedQuestion) -> QuestionWork {
-        self.question_work(question, self.mean_cold_bytes(question))
+    /// The demand of a question with the mean number of bytes that are not in the block cache.
+    pub(crate) fn mean_question_demand(&self, question: &PlannedQuestion) -> QuestionDemand {
+        self.question_demand(question, self.mean_cold_bytes(question))
     }
 }
