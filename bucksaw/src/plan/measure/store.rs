@@ -192,9 +192,9 @@ mod tests {
         let (durable_seconds, fast_seconds) = (vec![2.2e-3; 5], vec![1e-3; 5]);
         requests.sent = SentTotals { bytes: 2e6, records: 2e3, requests: 10.0, durable_seconds, fast_seconds };
         let times = requests.times(&accept).unwrap();
-        // The text takes 0.4 ms of a request, the sync 1 ms, and a full segment, of which a request of 200 kB is an 84th, three more.
+        // The text takes 0.4 ms of a request, and the sync 1 ms.
         assert!((times.latency.mean_seconds - 0.6e-3).abs() < 0.01e-3, "{times:?}");
-        assert!((times.commit_seconds - 0.164e-3).abs() < 0.01e-3, "{times:?}");
+        assert!((times.commit_seconds - 0.2e-3).abs() < 0.01e-3, "{times:?}");
         assert!((times.requests_per_second - 0.01).abs() < 1e-12 && (times.syncs_per_second - 0.009).abs() < 1e-12);
     }
 }
