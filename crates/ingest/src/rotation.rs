@@ -58,7 +58,8 @@ impl Queue {
         }
         let version = slot.version.load(Ordering::Relaxed);
         let created = EmptySegmentFile::create(&self.env, &self.dir, Durability::Durable, version).and_then(|next| {
-            let synced = self.env.fs.sync_dir(&self.dir);
+            // The header first: after a power cut, a name whose header is lost would count as damage.
+            let synced = next.file.sync().and_then(|()| self.env.fs.sync_dir(&self.dir));
             synced.inspect_err(|_| next.remove(&self.env))?;
             Ok(EmptySegmentFile { is_name_synced: true, ..next })
         });
